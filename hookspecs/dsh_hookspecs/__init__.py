@@ -1,0 +1,1 @@
+"""The contract between the dsh-time host and its plugins."""
