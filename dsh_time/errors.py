@@ -1,0 +1,289 @@
+"""Every error the host raises on purpose. Each one names the thing, says what to do next, and lost no data.
+
+::
+
+    DshTimeError
+    └── LogError                      a session's directory or log; has `path`
+        ├── InvalidSessionId          a name that is no session id (also inside a header)
+        ├── UnsafePath                a symbolic link, or not the kind of file it has to be
+        ├── SessionNotFound           no log there
+        ├── SessionExists             a session of that id is there already
+        ├── SessionLocked             another process writes it; has pid, host, started
+        ├── NetworkFileSystem         locks and syncs cannot be trusted there
+        ├── LogUnreadable             the system refused a read; has the OSError's text
+        ├── UnsupportedVersion        written in a format this program does not know
+        ├── DamagedLog                bytes that are not what was written; has offset, line, reason
+        │   └── ConvertedLog          line ends were turned into CRLF; readable, not writable
+        ├── UnknownEventType          an event this program does not know and must not skip; has type, seq
+        ├── BadPayload                a known event whose data has another shape; has type, seq, reason
+        ├── SideFileError             a side file that is missing or is not what its name says
+        └── AppendRefused             an append that did not happen; the log is as it was
+            ├── InvalidDraft          the event itself cannot be logged
+            ├── LogFull               the hard size limit is reached
+            ├── WriteFailed           the system refused a write; taken back, the log stays usable
+            ├── LogClosed             the handle was closed
+            ├── WrongProcess          a forked child used its parent's handle
+            └── LogPoisoned           a sync, close or roll-back failed: this handle writes no more
+"""
+
+from pathlib import Path
+
+import attrs
+
+
+class DshTimeError(Exception):
+    """The root: whatever dsh-time raises on purpose can be caught with it."""
+
+
+@attrs.define
+class LogError(DshTimeError):
+    """Something about one session on disk."""
+
+    path: Path
+
+    @property
+    def session(self) -> str:
+        """The session's id: the name of the directory (`path` is that directory or a file in it)."""
+        return self.path.parent.name if self.path.suffix else self.path.name
+
+
+@attrs.define
+class InvalidSessionId(LogError):
+    """A session id has 1 to 64 letters, digits, `_` and `-`, and begins with a letter or digit."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} is no session id. An id has 1 to 64 letters, digits, '_' and '-', and begins with a"
+            " letter or digit; `dsh-time sessions` lists the ids there are."
+        )
+
+
+@attrs.define
+class UnsafePath(LogError):
+    """Something on the way to the log is a symbolic link or of the wrong kind."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}. Sessions are plain directories with plain files; move it back."
+
+
+@attrs.define
+class SessionNotFound(LogError):
+    """There is no log in that directory."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: there is no such session. `dsh-time sessions` lists the ids there are."
+
+
+@attrs.define
+class SessionExists(LogError):
+    """A log is there already; it was left alone."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: this session exists already. Choose another id, or resume it."
+
+
+@attrs.define
+class SessionLocked(LogError):
+    """Another process has the session open for writing. The three facts are its own words, None when unreadable."""
+
+    pid: int | None
+    host: str | None
+    started: int | None  #: epoch ms
+
+    def __str__(self) -> str:
+        who = f"process {self.pid} on {self.host}" if self.pid is not None else "another process"
+        since = "" if self.started is None else f" since {_utc(self.started)}"
+        return (
+            f"Session {self.path.name} is being written by {who}{since}. Open it read-only, or continue in a copy:"
+            f" `dsh-time fork {self.path.name}`."
+        )
+
+
+@attrs.define
+class NetworkFileSystem(LogError):
+    """The directory is on a network file system: writing there was refused."""
+
+    kind: str  #: the file system's name in the mount table, such as `nfs4`
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is on a network file system ({self.kind}), where locks and syncs cannot be trusted. Keep"
+            " sessions on a local disk (`sessions: {root: …}`), or force it and risk the log."
+        )
+
+
+@attrs.define
+class LogUnreadable(LogError):
+    """The system refused to let us read. Never taken for an empty session."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be read: {self.reason}. Check its permissions and the disk, then try again."
+
+
+@attrs.define
+class UnsupportedVersion(LogError):
+    """The header names a format version that this program does not read."""
+
+    found: int
+    supported: int
+
+    def __str__(self) -> str:
+        if self.found > self.supported:
+            direction = "newer than this program reads; update dsh-time"
+        else:
+            direction = "older than this program reads; open it with the dsh-time that wrote it"
+        return f"{self.path}: log format {self.found} is {direction} (this one reads {self.supported})."
+
+
+@attrs.define
+class DamagedLog(LogError):
+    """Bytes in the part that was promised to be safe are not what was written. Nothing was changed."""
+
+    offset: int  #: of the first byte that is not verified
+    line: int  #: its line, counted from 1 (the header)
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: damaged at byte {self.offset}, line {self.line}: {self.reason}. Nothing was changed. Make"
+            f" a new session from the part before it: `dsh-time salvage {self.session}`."
+        )
+
+
+@attrs.define
+class ConvertedLog(DamagedLog):
+    """Something turned the line ends into CRLF. It reads well, but appending would mix the two."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.reason} (byte {self.offset}, line {self.line}), so it can be read but not continued."
+            f" Make a new session of it: `dsh-time salvage {self.session}`."
+        )
+
+
+@attrs.define
+class UnknownEventType(LogError):
+    """An event of a type this program does not know, and that is not marked as safe to skip."""
+
+    type: str
+    seq: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: event {self.seq} is of the unknown type {self.type!r} and may not be skipped. A newer"
+            f" dsh-time may know it; the lines before it can be continued: `dsh-time salvage {self.session}`."
+        )
+
+
+@attrs.define
+class BadPayload(LogError):
+    """An event of a known type whose data has another shape."""
+
+    type: str
+    seq: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: event {self.seq} ({self.type}) has data of the wrong shape: {self.reason}. The lines"
+            f" before it can be continued: `dsh-time salvage {self.session}`."
+        )
+
+
+@attrs.define
+class SideFileError(LogError):
+    """A side file is missing, or its content does not have the hash in its name."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}. The log itself is not affected."
+
+
+@attrs.define
+class AppendRefused(LogError):
+    """The root of what an append or a sync can raise."""
+
+
+@attrs.define
+class InvalidDraft(AppendRefused):
+    """This event cannot be logged: its line would be too long, too deep, out of range or no JSON."""
+
+    type: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: an event of type {self.type!r} cannot be logged: {self.reason}. Nothing was written."
+
+
+@attrs.define
+class LogFull(AppendRefused):
+    """The log would grow over the hard limit."""
+
+    size: int
+    limit: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.size} bytes, and the limit is {self.limit}. Nothing was written; start a new session."
+        )
+
+
+@attrs.define
+class WriteFailed(AppendRefused):
+    """The system refused a write. What had been written of it was taken back; the log is readable and usable."""
+
+    errno: int
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: could not be written ({self.reason}). Nothing was lost and nothing was added; make room"
+            " or fix the permissions, then try again."
+        )
+
+
+@attrs.define
+class LogClosed(AppendRefused):
+    """The handle was closed before."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: this handle is closed; open the session again."
+
+
+@attrs.define
+class WrongProcess(AppendRefused):
+    """The handle belongs to another process: a forked child may not write."""
+
+    pid: int  #: of the process that opened it
+
+    def __str__(self) -> str:
+        return f"{self.path}: opened by process {self.pid}; a forked child may not write. Fork the session instead."
+
+
+@attrs.define
+class LogPoisoned(AppendRefused):
+    """The system failed where it cannot be known what is on the disk, so this handle writes no more."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.reason}. What reached the disk is not known, so nothing more is written here. Check"
+            f" the disk, then continue in a copy: `dsh-time fork {self.session}`."
+        )
+
+
+def _utc(epoch_ms: int) -> str:
+    from datetime import UTC, datetime  # only for this message
+
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{epoch_ms} ms"
