@@ -102,9 +102,7 @@ def test_zone_shown_as_given(case: dict[str, Any]) -> None:
 def offsets(name: str) -> list[timedelta | None]:
     weeks = range(1900 * 52, 2040 * 52)
     zone = load_zone(name)
-    return [
-        (datetime(1, 1, 1, tzinfo=UTC) + timedelta(weeks=week)).astimezone(zone).utcoffset() for week in weeks
-    ]
+    return [(datetime(1, 1, 1, tzinfo=UTC) + timedelta(weeks=week)).astimezone(zone).utcoffset() for week in weeks]
 
 
 @pytest.mark.parametrize("case", zone_cases("one-zone"))
@@ -132,13 +130,9 @@ def test_system_zone_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "Asia").mkdir()
     wrong = files("tzdata").joinpath("zoneinfo", "America", "New_York").read_bytes()
     (tmp_path / "Asia" / "Shanghai").write_bytes(wrong)
-    code = (
-        "from dsh_hookspecs.timefmt import *; print(format_stamp(instant_at(0), load_zone('Asia/Shanghai')))"
-    )
+    code = "from dsh_hookspecs.timefmt import *; print(format_stamp(instant_at(0), load_zone('Asia/Shanghai')))"
     environment = {**os.environ, "PYTHONTZPATH": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "1970-01-01T08:00:00+08:00[Asia/Shanghai]"
 
 
@@ -207,9 +201,7 @@ def test_milliseconds_survive_the_round_trip(milliseconds: int) -> None:
 def test_a_stamp_says_its_instant(milliseconds: int, name: str) -> None:
     """Local time and offset of a stamp give back the instant, floored to the second; it is ASCII."""
     text = stamp(milliseconds, name)
-    assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d(:\d\d)?\[[A-Za-z0-9/_+-]+\]", text, re.ASCII
-    )
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d(:\d\d)?\[[A-Za-z0-9/_+-]+\]", text, re.ASCII)
     shown, _, label = text.removesuffix("]").partition("[")
     assert label == name
     assert epoch_ms(datetime.fromisoformat(shown)) == milliseconds // 1000 * 1000
