@@ -38,7 +38,10 @@ class TextDelta:
 
 @frozen
 class ReasoningDelta:
-    """A piece of the model's reasoning; `replay` is opaque data its provider wants back with the block."""
+    """A piece of the model's reasoning; `replay` is opaque data its provider wants back with the block.
+
+    Texts and replays of the pieces that make one block are joined, each in their order; a piece may have only one.
+    """
 
     text: str
     replay: str = ""
