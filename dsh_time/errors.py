@@ -3,6 +3,9 @@
 ::
 
     DshTimeError
+    ├── SettingsError                 what a person set is wrong; has `problems`, all of them
+    │   ├── StructureError            data does not fit a class (a plugin's config, a provider's settings)
+    │   └── DeploymentError           the deployment's files, patches, --enable or --disable
     └── LogError                      a session's directory or log; has `path`
         ├── InvalidSessionId          a name that is no session id (also inside a header)
         ├── UnsafePath                a symbolic link, or not the kind of file it has to be
@@ -27,12 +30,44 @@
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
+
+if TYPE_CHECKING:
+    from dsh_time.problems import Problem
 
 
 class DshTimeError(Exception):
     """The root: whatever dsh-time raises on purpose can be caught with it."""
+
+
+@attrs.define
+class SettingsError(DshTimeError):
+    """What a person wrote is wrong. `problems` holds every one, with path and place; the message lists twenty."""
+
+    problems: "tuple[Problem, ...]"
+    title: ClassVar[str]
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:20]]
+        if len(self.problems) > len(lines):
+            lines.append(f"and {len(self.problems) - len(lines)} more")
+        return "\n  ".join([f"{self.title}:", *lines])
+
+
+@attrs.define
+class StructureError(SettingsError):
+    """Plain data does not fit a class."""
+
+    title = "invalid settings"
+
+
+@attrs.define
+class DeploymentError(SettingsError):
+    """The deployment cannot be used. The problems name file, line and column where they are known."""
+
+    title = "the deployment cannot be used"
 
 
 @attrs.define
