@@ -3,6 +3,7 @@
 `docs/log-format.md` states the format and what the log promises.
 """
 
+from .directory import LOG_NAME, session_directory
 from .format import (
     DEPTH_LIMIT,
     FORMAT_VERSION,
@@ -15,17 +16,32 @@ from .format import (
     clean_text,
 )
 from .io import FILES, FileIo
+from .repair import Repair
+from .scanner import Position, Verdict, read_header, scan
+from .side import read_side_file
+from .writer import HARD_LIMIT, SOFT_LIMIT, Log
 
 __all__ = [
     "DEPTH_LIMIT",
     "FILES",
     "FORMAT_VERSION",
+    "HARD_LIMIT",
     "LINE_LIMIT",
+    "LOG_NAME",
     "SESSION_ID",
+    "SOFT_LIMIT",
     "Draft",
     "FileIo",
     "Header",
+    "Log",
+    "Position",
     "Record",
+    "Repair",
     "Replace",
+    "Verdict",
     "clean_text",
+    "read_header",
+    "read_side_file",
+    "scan",
+    "session_directory",
 ]

@@ -6,9 +6,10 @@ files; descriptors are plain integers. Nothing here knows what a log is.
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from ..errors import LogPoisoned, WriteFailed
 
@@ -83,6 +84,10 @@ class FileIo:
         """
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
+    def real_path(self, path: Path) -> Path:
+        """The path with every link on the way followed."""
+        return Path(os.path.realpath(path))
+
     def mount_table(self) -> str:
         """The text of Linux's mount table, empty where there is none."""
         try:
@@ -91,8 +96,16 @@ class FileIo:
             return ""
 
 
+_Result = TypeVar("_Result")
+
 #: The one that is used when nobody passes another.
 FILES = FileIo()
+
+
+def release(io: FileIo, descriptor: int) -> None:
+    """Close a descriptor that nothing was written through; an error then means nothing."""
+    with suppress(OSError):
+        io.close(descriptor)
 
 
 def sync_directory(io: FileIo, directory: Path) -> None:
@@ -101,7 +114,7 @@ def sync_directory(io: FileIo, directory: Path) -> None:
     try:
         io.sync(descriptor)
     finally:
-        io.close(descriptor)
+        release(io, descriptor)
 
 
 def write_all(io: FileIo, descriptor: int, data: bytes) -> None:
@@ -117,19 +130,20 @@ def discard(io: FileIo, path: Path) -> None:
         io.unlink(path)
 
 
-def durably(path: Path, action: Callable[..., object], *arguments: object) -> None:
+def durably(path: Path, action: Callable[..., _Result], *arguments: object) -> _Result:
     """Run a sync or a close. Its failure means that what the disk holds is not known: LogPoisoned."""
     try:
-        action(*arguments)
+        return action(*arguments)
     except OSError as error:
         raise LogPoisoned(path, f"{action.__name__.replace('_', ' ')} failed ({error.strerror})") from error
 
 
-def publish(io: FileIo, path: Path, chunks: Iterable[bytes]) -> bool:
+def publish(io: FileIo, path: Path, fill: Callable[[Callable[[bytes], None]], None]) -> bool:
     """Make a new file appear under its name whole and durable, or not at all; False if the name was taken.
 
-    A temporary file in the same directory is written and synced, then linked without replacing anything, then the
-    directory is synced. The caller holds the directory's lock, so a temporary file left there is a crash's and goes.
+    `fill` is given a function that writes, and calls it with each part of the content. A temporary file in the same
+    directory is written and synced, then linked without replacing anything, then the directory is synced. The caller
+    holds the directory's lock, so a temporary file left there is a crash's and goes.
 
     Raises:
         WriteFailed: no file appeared.
@@ -140,8 +154,7 @@ def publish(io: FileIo, path: Path, chunks: Iterable[bytes]) -> bool:
     try:
         descriptor = io.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            for chunk in chunks:
-                write_all(io, descriptor, chunk)
+            fill(lambda data: write_all(io, descriptor, data))
             durably(path, io.sync, descriptor)
         finally:
             durably(path, io.close, descriptor)
@@ -150,8 +163,13 @@ def publish(io: FileIo, path: Path, chunks: Iterable[bytes]) -> bool:
     except FileExistsError:
         fresh = False
     except OSError as error:
-        raise WriteFailed(path, error.errno or 0, error.strerror or str(error)) from error
+        raise write_failed(path, error) from error
     finally:
         discard(io, temporary)
     durably(path, sync_directory, io, path.parent)
     return fresh
+
+
+def write_failed(path: Path, error: OSError) -> WriteFailed:
+    """The typed error for what the system said."""
+    return WriteFailed(path, error.errno or 0, error.strerror or str(error))
