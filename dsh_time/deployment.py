@@ -105,6 +105,20 @@ class Deployment:
         settings = {key: value for key, value in self.model.items() if key != "provider"}
         return _structured(self.tree, ("model",), cls, settings)
 
+    def switched(
+        self, *, enable: Sequence[str] = (), disable: Sequence[str] = (), installed: Collection[str] = ()
+    ) -> Deployment:
+        """Return the deployment with plugins disabled and then enabled, as by `--disable` and `--enable`.
+
+        Raises DeploymentError.
+        """
+        problems: list[Problem] = []
+        tree = _switch(self.tree, enable, disable, installed, problems)
+        check_entries(tree, problems)
+        if problems:
+            raise DeploymentError(tuple(problems))
+        return _deployment(tree)
+
     def explain(self) -> tuple[Setting, ...]:
         """Return every value that applies with its path and where it was said; secrets are hidden."""
         return deployment_text.explain(self.tree)
@@ -165,13 +179,20 @@ def load_deployment(
     for patch in patch_nodes:
         if patch is not None:
             tree = apply_patch(tree, patch, problems)
-    for words, disabled in ((disable, True), (enable, False)):
-        for word in words:
-            tree = apply_switch(tree, word, installed, problems, disabled=disabled)
+    tree = _switch(tree, enable, disable, installed, problems)
     check_entries(tree, problems)
     if problems:
         raise DeploymentError(tuple(problems))
     return _deployment(tree)
+
+
+def _switch(
+    tree: Node, enable: Sequence[str], disable: Sequence[str], installed: Collection[str], problems: list[Problem]
+) -> Node:
+    for words, disabled in ((disable, True), (enable, False)):
+        for word in words:
+            tree = apply_switch(tree, word, installed, problems, disabled=disabled)
+    return tree
 
 
 def _read(path: Path, label: str, problems: list[Problem], *, required: bool) -> Node | None:

@@ -6,6 +6,7 @@
     ├── SettingsError                 what a person set is wrong; has `problems`, all of them
     │   ├── StructureError            data does not fit a class (a plugin's config, a provider's settings)
     │   └── DeploymentError           the deployment's files, patches, --enable or --disable
+    ├── PluginLoadError               enabled plugins cannot be loaded; has `problems`, all of them
     └── LogError                      a session's directory or log; has `path`
         ├── InvalidSessionId          a name that is no session id (also inside a header)
         ├── UnsafePath                a symbolic link, or not the kind of file it has to be
@@ -29,12 +30,14 @@
             └── LogPoisoned           a sync, close or roll-back failed: this handle writes no more
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 if TYPE_CHECKING:
+    from dsh_time.plugin_loading import PluginProblem
     from dsh_time.problems import Problem
 
 
@@ -50,10 +53,7 @@ class SettingsError(DshTimeError):
     title: ClassVar[str]
 
     def __str__(self) -> str:
-        lines = [str(problem) for problem in self.problems[:20]]
-        if len(self.problems) > len(lines):
-            lines.append(f"and {len(self.problems) - len(lines)} more")
-        return "\n  ".join([f"{self.title}:", *lines])
+        return _listed(self.title, self.problems)
 
 
 @attrs.define
@@ -68,6 +68,16 @@ class DeploymentError(SettingsError):
     """The deployment cannot be used. The problems name file, line and column where they are known."""
 
     title = "the deployment cannot be used"
+
+
+@attrs.define
+class PluginLoadError(DshTimeError):
+    """Enabled plugins cannot be loaded. `problems` holds all that is wrong, each with plugin, distribution and hook."""
+
+    problems: "tuple[PluginProblem, ...]"
+
+    def __str__(self) -> str:
+        return _listed("plugins cannot be loaded", self.problems)
 
 
 @attrs.define
@@ -313,6 +323,13 @@ class LogPoisoned(AppendRefused):
             f"{self.path}: {self.reason}. What reached the disk is not known, so nothing more is written here. Check"
             f" the disk, then continue in a copy: `dsh-time fork {self.session}`."
         )
+
+
+def _listed(title: str, problems: Sequence[object]) -> str:
+    lines = [str(problem) for problem in problems[:20]]
+    if len(problems) > len(lines):
+        lines.append(f"and {len(problems) - len(lines)} more")
+    return "\n  ".join([f"{title}:", *lines])
 
 
 def _utc(epoch_ms: int) -> str:
