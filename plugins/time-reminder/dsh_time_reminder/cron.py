@@ -31,7 +31,7 @@ _ELEMENT = re.compile(r"(?:(\*)|([0-9]+|[A-Za-z]+)(?:-([0-9]+|[A-Za-z]+))?)(?:/(
 _EXTENSION = re.compile(r"[#?~]|(?<![A-Za-z])([LWHR]|LW)(?![A-Za-z])", re.ASCII | re.IGNORECASE)
 
 
-class BadCron(ValueError):  # noqa: N818 - reads as what it is: a bad cron expression
+class BadCron(ValueError):
     """An expression that is refused; the message says why and what to write instead."""
 
 
