@@ -234,6 +234,8 @@ def test_calendar_ends() -> None:
     midnight, last_day = parse_cron("0 0 * * *"), datetime(9999, 12, 31, 10, tzinfo=UTC)
     assert newest_fire(midnight, zone, last_day) == datetime(9999, 12, 30, 15, tzinfo=UTC)
     assert next_fires(midnight, zone, last_day, 2) == []
+    last_hour = next_fires(parse_cron("0 * * * *"), load_zone("America/New_York"), last_day.replace(hour=22), 5)
+    assert last_hour == [last_day.replace(hour=23)]  # the hours after it are of the year 10000 in UTC
     assert newest_fire(midnight, load_zone("Asia/Tokyo"), datetime(1, 1, 1, tzinfo=UTC)) is None
     for outside in (datetime(9999, 12, 31, 20, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)):
         with pytest.raises(InstantOutOfRange):

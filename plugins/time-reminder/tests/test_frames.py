@@ -71,6 +71,13 @@ def test_pieces_that_meet_in_a_line() -> None:
     ]
 
 
+def test_a_filler_is_both() -> None:
+    """An invisible letter is skipped on the way to a slash, and is a letter itself when nothing follows."""
+    assert plain_line("<\u3164\u2800/") == "<\\\u3164\u2800/"
+    assert plain_line("<\u2800\u3164 5") == "<\\\u2800\u3164 5"
+    assert plain_line("<\u2800 5") == "<\u2800 5"
+
+
 def test_a_line_stays_a_line() -> None:
     """Whatever counts as a line break somewhere becomes a blank, one for each character."""
     breaks = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
