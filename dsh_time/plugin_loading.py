@@ -231,9 +231,7 @@ def _calls(source: PluginSource, instance: object) -> Mapping[str, tuple[HookCal
             calls[hook] = tuple(
                 HookCall(one.function, tuple(arguments.index(argument) for argument in one.argnames)) for one in found
             )
-    manager.unregister(
-        instance
-    )  # its hook callers are cyclic; with the plugin in them it would live until a collection
+    manager.unregister(instance)  # the manager is cyclic, and would keep the plugin until the next garbage collection
     return calls
 
 

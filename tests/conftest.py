@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,5 +40,6 @@ def install(site: Path) -> Callable[..., None]:
         (info / "METADATA").write_text(metadata, encoding="utf-8")
         entry_point = f"[dsh_time.plugins]\n{offers or name} = {module}:Sample\n"
         (info / "entry_points.txt").write_text(entry_point, encoding="utf-8")
+        importlib.invalidate_caches()  # a folder's listing may be cached from the moment before
 
     return write

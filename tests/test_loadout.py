@@ -408,20 +408,20 @@ def test_a_slow_hook_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = SimpleNamespace(now=100.0)
 
     def slow(_: object) -> Iterator[Message]:
-        clock.now += 0.0511
+        clock.now += 0.1875
         yield Message("late", "notice")
 
     def fast(_: object) -> Section:
-        clock.now += 0.05
+        clock.now += 0.125  # just the limit, and exact in binary
         return Section("fast", 1, "x")
 
     hooks = answering(before_step=slow, system_prompt_section=fast)
-    plugins = loadout(hooks, slow=SlowHooks(50, lambda: clock.now))
+    plugins = loadout(hooks, slow=SlowHooks(125, lambda: clock.now))
     for _ in range(3):
         assert plugins.before_step(STEP, Reports().append) == [("dsh-a", Message("late", "notice"))]
         plugins.sections(PROMPT, Reports().append)
     assert [record.getMessage() for record in caplog.records] == [
-        "plugin dsh-a (distribution dsh-a): hook before_step took 51 ms (limits.slowHookMs is 50); said once"
+        "plugin dsh-a (distribution dsh-a): hook before_step took 188 ms (limits.slowHookMs is 125); said once"
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import attrs
 import click
 import pytest
 
@@ -257,7 +258,10 @@ def test_statuses(site: Path, install: Install) -> None:
 
 def test_a_built_in_plugin_that_is_not_installed_is_skipped(site: Path) -> None:
     """Nobody asked for it, so that it is missing is no error; `plugins` says so."""
-    plugins = PluginHost(load_deployment(), sources=scan_plugins([str(site)]))
+    deployment = load_deployment()
+    enabled = tuple(attrs.evolve(entry, disabled=False) for entry in deployment.plugins)
+    plugins = PluginHost(attrs.evolve(deployment, plugins=enabled), sources=scan_plugins([str(site)]))
+    assert plugins.loadout.plugins == ()
     (status,) = plugins.statuses()
     assert (status.name, status.state, status.reason) == (
         "dsh-time-context",
@@ -268,6 +272,7 @@ def test_a_built_in_plugin_that_is_not_installed_is_skipped(site: Path) -> None:
 
 def test_commands_of_enabled_plugins(site: Path, install: Install) -> None:
     code = """
+import attrs
 import click
 @frozen
 class Sample:
@@ -281,13 +286,17 @@ class Sample:
 
 
 def test_nothing_of_a_plugin_that_was_swapped_out_is_left(site: Path, install: Install) -> None:
-    """Its instance is gone as soon as the last step has let go of its loadout."""
+    """Its instance is gone as soon as the last step has let go of its loadout; no collection is needed."""
     install("dsh-a", sample("a", "read"))
-    plugins = host(site, "dsh-a")
-    instance = weakref.ref(plugins.loadout.plugins[0].instance)
-    shown(plugins.loadout)
-    plugins.disable("a")
-    assert instance() is None
+    gc.disable()
+    try:
+        plugins = host(site, "dsh-a")
+        instance = weakref.ref(plugins.loadout.plugins[0].instance)
+        shown(plugins.loadout)
+        plugins.disable("a")
+        assert instance() is None
+    finally:
+        gc.enable()
 
 
 def test_a_thousand_swaps_leave_nothing_behind(site: Path, install: Install) -> None:

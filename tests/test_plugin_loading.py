@@ -107,7 +107,8 @@ def test_the_first_distribution_on_the_path_is_the_one(site: Path, install: Inst
     other.mkdir()
     install("dsh-sample", version="1.0")
     install("dsh-sample", version="2.0", folder=other)
-    assert scan_plugins([str(other), str(site)])["dsh-sample"].version == "2.0"
+    (source,) = scan_plugins([str(other), str(site)]).values()
+    assert (source.version, source.problem) == ("2.0", "")
 
 
 def test_broken_metadata_of_a_stranger_is_a_warning(
