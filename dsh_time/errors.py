@@ -20,6 +20,8 @@
         │   └── ConvertedLog          line ends were turned into CRLF; readable, not writable
         ├── UnknownEventType          an event this program does not know and must not skip; has type, seq
         ├── BadPayload                a known event whose data has another shape; has type, seq, reason
+        ├── EventNotFound             a log ends before the event that was asked for; has seq
+        ├── NothingToSalvage          a log without one verified event
         ├── SideFileError             a side file that is missing or is not what its name says
         └── AppendRefused             an append that did not happen; the log is as it was
             ├── InvalidDraft          the event itself cannot be logged
@@ -239,6 +241,26 @@ class BadPayload(LogError):
             f"{self.path}: event {self.seq} ({self.type}) has data of the wrong shape: {self.reason}. The lines"
             f" before it can be continued: `dsh-time salvage {self.session}`."
         )
+
+
+@attrs.define
+class EventNotFound(LogError):
+    """The verified part of a log ends before that event."""
+
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.path}: has no event {self.seq} that could be verified; see `dsh-time verify {self.session}`."
+
+
+@attrs.define
+class NothingToSalvage(LogError):
+    """Not one event could be verified."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: there is nothing to salvage ({self.reason}). The file was left as it is."
 
 
 @attrs.define

@@ -3,6 +3,7 @@
 `docs/log-format.md` states the format and what the log promises.
 """
 
+from .copy import Salvaged, fork, salvage
 from .directory import LOG_NAME, session_directory
 from .format import (
     DEPTH_LIMIT,
@@ -17,8 +18,10 @@ from .format import (
 )
 from .io import FILES, FileIo
 from .repair import Repair
+from .report import Report, verify
 from .scanner import Position, Verdict, read_header, scan
 from .side import read_side_file
+from .tail import Tail
 from .writer import HARD_LIMIT, SOFT_LIMIT, Log
 
 __all__ = [
@@ -38,10 +41,16 @@ __all__ = [
     "Record",
     "Repair",
     "Replace",
+    "Report",
+    "Salvaged",
+    "Tail",
     "Verdict",
     "clean_text",
+    "fork",
     "read_header",
     "read_side_file",
+    "salvage",
     "scan",
     "session_directory",
+    "verify",
 ]

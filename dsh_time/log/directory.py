@@ -66,6 +66,14 @@ def open_log(io: FileIo, directory: Path, *, write: bool = False) -> int:
         raise write_failed(path, error) if write else LogUnreadable(path, error.strerror or str(error)) from error
 
 
+def list_names(io: FileIo, directory: Path) -> list[str]:
+    """The names of the files in a session's directory. Raises LogUnreadable."""
+    try:
+        return io.names(directory)
+    except OSError as error:
+        raise LogUnreadable(directory, error.strerror or str(error)) from error
+
+
 def make_directory(io: FileIo, directory: Path) -> None:
     """Make the session's directory, and its root if need be, private and durable. One that is there is taken.
 

@@ -193,7 +193,9 @@ def seal(open_line: bytes, b: int) -> bytes:
 
 def restamp(line: bytes, b: int) -> bytes:
     """The same verified line with another `b`: only the seal is cut and made anew, unknown fields stay as they are."""
-    return seal(_SEAL.sub(b"", line), b)
+    match = _find_seal(line)
+    assert match is not None
+    return seal(line[: match.start()], b)
 
 
 def read_record(line: bytes) -> Record:
@@ -206,13 +208,17 @@ def read_record(line: bytes) -> Record:
     """
     if len(line) >= LINE_LIMIT:
         raise BadLine(f"the line is longer than {LINE_LIMIT} bytes")
-    if not _SEAL.search(line, max(0, len(line) - 64)):
+    if not _find_seal(line):
         raise BadLine("the line does not end in its seal (b and crc)")
     if not line.endswith(b'"%08x"}' % crc32(line[:-CRC_LENGTH])):
         raise BadLine("the checksum does not match")
     record = _parse(line, decode_record)
     check_limits(line)
     return record
+
+
+def _find_seal(line: bytes) -> re.Match[bytes] | None:
+    return _SEAL.search(line, max(0, len(line) - 64))
 
 
 _Line = TypeVar("_Line")

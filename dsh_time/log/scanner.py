@@ -109,12 +109,9 @@ def read_header(directory: Path, *, io: FileIo = FILES) -> Header:
 
 def find_header(io: FileIo, descriptor: int, path: Path) -> FoundHeader:
     """The header of an open log, which has to belong to the directory the log is in."""
-    block = pread(io, descriptor, _FIRST_READ, 0, path)
-    while b"\n" not in block and len(block) <= LINE_LIMIT and (more := pread(io, descriptor, CHUNK, len(block), path)):
-        block += more
-    line, newline, _ = block.partition(b"\n")
+    line, newline = first_line(io, descriptor, path)
     try:
-        if not block:
+        if not line and not newline:
             raise BadLine("the file is empty")
         if not newline:
             raise BadLine("the header line has no end")
@@ -126,6 +123,15 @@ def find_header(io: FileIo, descriptor: int, path: Path) -> FoundHeader:
     except BadLine as error:
         raise DamagedLog(path, 0, 1, str(error)) from error
     return FoundHeader(header, unknown, Position(len(line) + 1, 2, 0, -1), line.endswith(b"\r"))
+
+
+def first_line(io: FileIo, descriptor: int, path: Path) -> tuple[bytes, bytes]:
+    """The first line of an open log, and its newline, empty if it has none within the limit."""
+    block = pread(io, descriptor, _FIRST_READ, 0, path)
+    while b"\n" not in block and len(block) <= LINE_LIMIT and (more := pread(io, descriptor, CHUNK, len(block), path)):
+        block += more
+    line, newline, _ = block.partition(b"\n")
+    return line, newline
 
 
 def scan_lines(

@@ -129,7 +129,7 @@ def test_a_tail_of_zeros_longer_than_any_line_is_torn_and_read_in_bounded_memory
 def test_a_record_after_zeros_on_one_endless_line_is_not_taken_for_a_line(disk: "Disk") -> None:
     """R5: never split and guess."""
     lines = disk.lines(1, 1, 1)
-    assert judge(disk.put(*lines[:2], b"\0" * (LINE_LIMIT + 5), lines[3]))[:2] == ("torn", 1)
+    assert judge(disk.put(*lines[:2], b"\0" * LINE_LIMIT, lines[3]))[:2] == ("torn", 1)
 
 
 @pytest.mark.parametrize("hole", [zeros, lambda line: zeros(line)[:-1] + b"\n", lambda line: b"garbage\n"])
@@ -171,6 +171,12 @@ def test_damage_followed_by_a_later_stretch_is_damage_to_what_was_promised(disk:
             assert isinstance(error, DamagedLog)
             assert (error.offset, error.line) == (len(b"".join(lines[:place])), place + 1)
             assert "dsh-time salvage s1" in str(error)
+
+
+def test_zeros_amid_a_stretch_that_was_synced_are_damage(disk: "Disk") -> None:
+    """R4: a good line of the same stretch stands behind them, and then the next stretch."""
+    lines = disk.lines(3, 1)
+    assert judge(disk.put(*lines[:2], zeros(lines[2])[:-1] + b"\n", *lines[3:]))[:2] == ("damaged", 1)
 
 
 def test_a_damaged_line_that_still_says_it_was_synced_is_believed(disk: "Disk") -> None:

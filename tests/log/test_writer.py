@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import stat
+import threading
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from dsh_time.errors import (
     WriteFailed,
     WrongProcess,
 )
-from dsh_time.log import LINE_LIMIT, Draft, Log, Record, scan, writer
+from dsh_time.log import LINE_LIMIT, Draft, FileIo, Log, Record, scan, writer
 
 if TYPE_CHECKING:
     from .conftest import Disk, FaultyIo
@@ -200,6 +201,32 @@ def test_the_hard_limit_refuses_and_the_soft_limit_warns(
         with pytest.raises(LogFull, match="start a new"):
             log.append(disk.drafts(2))
         assert disk.read() == [0, 1]
+
+
+def test_an_append_waits_for_a_sync_that_is_under_way(disk: "Disk", monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line written during a sync may not be in it, so it must not carry the number from before."""
+    with disk.create(FileIo()) as log:
+        log.append(disk.drafts(0))
+        syncing, go_on = threading.Event(), threading.Event()
+
+        def slow(descriptor: int) -> None:
+            syncing.set()
+            assert go_on.wait(30)
+
+        monkeypatch.setattr(log._io, "sync_data", slow)
+        appended: list[Record] = []
+        sync = threading.Thread(target=log.sync)
+        append = threading.Thread(target=lambda: appended.extend(log.append(disk.drafts(1))))
+        sync.start()
+        assert syncing.wait(30)
+        append.start()
+        append.join(0.05)
+        assert append.is_alive()
+        go_on.set()
+        append.join(30)
+        sync.join(30)
+        assert [(record.seq, record.b) for record in appended] == [(1, 1)]
+        assert log.synced_seq == 0
 
 
 # -- failing disks
