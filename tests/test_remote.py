@@ -89,7 +89,7 @@ def test_a_certificate_that_is_not_trusted_is_named() -> None:
     assert "self-signed certificate" in str(failure)
 
 
-class ConnectTimeout(Exception):  # noqa: N818 - as HTTP libraries name it
+class ConnectTimeout(Exception):
     pass
 
 

@@ -31,7 +31,7 @@ _OVERFLOW: Final = re.compile(
 )
 
 
-class TryAgain(Exception):  # noqa: N818 - an instruction to `with_retries`, which nobody else sees
+class TryAgain(Exception):
     """A try that failed before it gave anything. `after_s`: how long the server asked to wait, None if it did not."""
 
     def __init__(self, reason: str, after_s: float | None = None) -> None:
@@ -173,6 +173,39 @@ class Endpoint:
             text = text.replace(self.key, "[key]")
         text = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN_CHARACTERS]).split())
         return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+
+
+@frozen
+class Defaults:
+    """A provider's own URL, and the environment variables that its users know for another URL and for the key."""
+
+    url: str
+    url_variable: str
+    key_variable: str
+
+    def endpoint(self, model: str, timeout_s: float, base_url: str | None, api_key_env: str | None) -> Endpoint:
+        """Where the settings send requests, with the key read. Raises ModelError.
+
+        Without `api_key_env` the default key goes to a URL that is the provider's own or the environment's, and to no
+        other server: a `base_url` of the deployment file gets no key then.
+        """
+        url, variable = base_url, api_key_env
+        if url is None:
+            url, variable = os.environ.get(self.url_variable) or self.url, variable or self.key_variable
+            try:
+                check_base_url(None, None, url)
+            except ValueError as error:
+                raise ModelError(f"the environment variable {self.url_variable} cannot be used: {error}") from None
+        return Endpoint(url.rstrip("/"), model, timeout_s, variable, read_key(variable) if variable else None)
+
+
+def said(body: object) -> str:
+    """What the body of an error says, in the shapes that servers give it; nothing if it has none of them."""
+    if not isinstance(body, Mapping):
+        return ""
+    inner = body.get("error", body)
+    message = (inner.get("message") or inner.get("detail")) if isinstance(inner, Mapping) else inner
+    return message if isinstance(message, str) else ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -6,28 +6,24 @@ model is made, not before.
 
 from __future__ import annotations
 
-import os
-
 from attrs import field, frozen
 from attrs.validators import ge, gt, le, matches_re, min_len, optional
 
-from dsh_hookspecs import Model, ModelError, ModelProvider, hookimpl
-from dsh_hookspecs.remote import Endpoint, check_base_url, check_variable, read_key
+from dsh_hookspecs import Model, ModelProvider, hookimpl
+from dsh_hookspecs.remote import Defaults, Endpoint, check_base_url, check_variable
 
 __all__ = ["OpenAI", "OpenAISettings"]
 
-_DEFAULT_URL = "https://api.openai.com/v1"
-_DEFAULT_VARIABLE = "OPENAI_API_KEY"
+_DEFAULTS = Defaults("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 
 
 @frozen
 class OpenAISettings:
     """The deployment file's `model:` for the provider `openai`.
 
-    `base_url`: without it, the environment's OPENAI_BASE_URL, else OpenAI's own. `api_key_env` names the environment
-    variable of the key; the default, OPENAI_API_KEY, is for a URL that is not from the deployment file, so that this
-    key reaches no other server: with a `base_url` and no `api_key_env`, no key is sent. What is None is left to the
-    server. `timeout_s`: seconds of silence after which a request fails. `retries`: how often one is sent again.
+    `base_url`: without it the environment's OPENAI_BASE_URL, else OpenAI's own. `api_key_env` names the environment
+    variable of the key: without it OPENAI_API_KEY, or no key at all if there is a `base_url`. What is None is left to
+    the server. `timeout_s`: seconds of silence after which a request fails. `retries`: how often one is sent again.
     """
 
     model: str = field(validator=min_len(1))
@@ -39,21 +35,13 @@ class OpenAISettings:
     timeout_s: float = field(default=600.0, validator=gt(0))
     retries: int = field(default=3, validator=[ge(0), le(10)])
 
-
-def _endpoint(settings: OpenAISettings) -> Endpoint:
-    url, variable = settings.base_url, settings.api_key_env
-    if url is None:
-        url, variable = os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL, variable or _DEFAULT_VARIABLE
-        try:
-            check_base_url(None, None, url)
-        except ValueError as error:
-            raise ModelError(f"the environment variable OPENAI_BASE_URL cannot be used: {error}") from None
-    key = read_key(variable) if variable else None
-    return Endpoint(url.rstrip("/"), settings.model, settings.timeout_s, variable, key)
+    def endpoint(self) -> Endpoint:
+        """Where requests go, with the key read. Raises ModelError."""
+        return _DEFAULTS.endpoint(self.model, self.timeout_s, self.base_url, self.api_key_env)
 
 
 def _create(settings: OpenAISettings) -> Model:
-    endpoint = _endpoint(settings)
+    endpoint = settings.endpoint()
     from ._model import ChatCompletions  # imports the SDK
 
     return ChatCompletions(settings, endpoint)

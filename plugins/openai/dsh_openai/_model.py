@@ -20,7 +20,7 @@ from dsh_hookspecs import (
     ToolCallDelta,
     Usage,
 )
-from dsh_hookspecs.remote import Endpoint, TryAgain, with_retries
+from dsh_hookspecs.remote import Endpoint, TryAgain, said, with_retries
 from dsh_hookspecs.wire import tool_names
 
 from . import OpenAISettings
@@ -85,11 +85,13 @@ class ChatCompletions:
                 for delta in answer.take(msgspec.convert(event, Chunk)):
                     yield delta
         except openai.APIStatusError as error:
-            failure = self._endpoint.refusal(error.status_code, _said(error), error.response.headers, error.code or "")
+            failure = self._endpoint.refusal(
+                error.status_code, said(error.body), error.response.headers, error.code or ""
+            )
         except openai.APIConnectionError as error:
             failure = self._endpoint.disconnection(error)
         except openai.APIError as error:  # the server reported an error inside the stream
-            failure = self._endpoint.refusal(_status(error), _said(error), code=error.code or "")
+            failure = self._endpoint.refusal(_status(error), said(error.body), code=error.code or "")
         except (ValueError, RecursionError):
             host = self._endpoint.host
             failure = self._endpoint.error(f"{host} sent what is no stream of chat completions: correct model.baseUrl")
@@ -104,8 +106,7 @@ class ChatCompletions:
 
     def _connected(self) -> openai.AsyncOpenAI:
         if self._client is None:
-            silence_s = self._settings.timeout_s
-            timeout = openai.Timeout(silence_s, connect=min(_CONNECT_TIMEOUT_S, silence_s))
+            timeout = openai.Timeout(self._settings.timeout_s, connect=_CONNECT_TIMEOUT_S)
             self._client = openai.AsyncOpenAI(
                 api_key=self._endpoint.key or _NO_KEY,
                 base_url=self._endpoint.url,
@@ -183,16 +184,6 @@ class _Answer:
         if reason == "end" and self._held:
             reason = "tool-calls"  # some servers say `stop`
         yield Finished("refusal" if self._refused else reason, self._usage)
-
-
-def _said(error: openai.APIError) -> str:
-    """What the server says, in the shapes that OpenAI's and other servers give it."""
-    body = error.body
-    if isinstance(body, Mapping):
-        inner = body.get("error", body)
-        said = inner.get("message") or inner.get("detail") if isinstance(inner, Mapping) else inner
-        return said if isinstance(said, str) else ""
-    return ""
 
 
 def _status(error: openai.APIError) -> int:

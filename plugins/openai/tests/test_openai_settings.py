@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from dsh_hookspecs import ENTRY_POINT_GROUP, ModelError
-from dsh_openai import OpenAI, OpenAISettings, _endpoint
+from dsh_openai import OpenAI, OpenAISettings
 
 KEY = "sk-SENTINEL-0123456789"
 
@@ -21,22 +21,22 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_default_key_goes_to_the_default_url() -> None:
-    endpoint = _endpoint(OpenAISettings("m"))
+    endpoint = OpenAISettings("m").endpoint()
     assert (endpoint.url, endpoint.key, endpoint.variable) == ("https://api.openai.com/v1", KEY, "OPENAI_API_KEY")
     assert KEY not in repr(endpoint)
 
 
 def test_the_default_key_does_not_go_to_a_url_of_the_deployment_file() -> None:
-    endpoint = _endpoint(OpenAISettings("m", base_url="http://localhost:11434/v1/"))
+    endpoint = OpenAISettings("m", base_url="http://localhost:11434/v1/").endpoint()
     assert (endpoint.url, endpoint.key) == ("http://localhost:11434/v1", None)
 
 
 def test_the_environments_url_is_checked_like_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example/v1")
-    assert _endpoint(OpenAISettings("m")).url == "https://proxy.example/v1"
+    assert OpenAISettings("m").endpoint().url == "https://proxy.example/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy.example/v1")
     with pytest.raises(ModelError, match=r"OPENAI_BASE_URL cannot be used: .*unencrypted"):
-        _endpoint(OpenAISettings("m"))
+        OpenAISettings("m").endpoint()
 
 
 def test_a_missing_key_names_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

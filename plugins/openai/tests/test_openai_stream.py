@@ -19,14 +19,14 @@ from dsh_hookspecs import (
     ToolCallDelta,
     Usage,
 )
-from dsh_openai import OpenAISettings, _endpoint
+from dsh_openai import OpenAISettings
 
 
 def make(settings: Mapping[str, Any], naps: Naps) -> Model:
     from dsh_openai._model import ChatCompletions
 
     chosen = OpenAISettings(**settings)
-    return ChatCompletions(chosen, _endpoint(chosen), naps)
+    return ChatCompletions(chosen, chosen.endpoint(), naps)
 
 
 @pytest.fixture(scope="module")
