@@ -239,10 +239,12 @@ def _parse(line: bytes, decode: Callable[[bytes], _Line]) -> _Line:
 
 
 # The limits on numbers cost too much to check number by number in every line. So a cheap look at the bytes first: with
-# all digits made 0, a number out of range shows as a run of zeros or as a large exponent. Text can look like that too;
-# then the careful check decides.
+# all digits made 0, a number out of range begins with a long run of zeros or ends in a large exponent. Text can look
+# like that too; then the careful check decides.
 _FLAT = bytes(ord("0") if chr(byte).isdigit() else ord("e") if byte == ord("E") else byte for byte in range(128))
 _FLAT += bytes(range(128, 256))
+_RUN = b"0" * 19
+_LONG = re.compile(rb"[:,\[\s-]0{19}")
 _EXPONENT = re.compile(rb"0e[+-]?000+[,}\]\s]")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # the last quote is optional to stay linear on any bytes
 _NUMBER = re.compile(rb"-?[0-9][0-9.eE+-]*+")
@@ -252,7 +254,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 def numbers_suspicious(text: bytes) -> bool:
     """Whether these bytes, one line or many, may hold a number out of range. False is certain."""
     flat = text.translate(_FLAT)
-    return b"0000000000000000000" in flat or _EXPONENT.search(flat) is not None
+    return (_RUN in flat and _LONG.search(flat) is not None) or _EXPONENT.search(flat) is not None
 
 
 def nesting_suspicious(line: bytes) -> bool:

@@ -162,7 +162,7 @@ def scan_lines(
             try:
                 record = decode_record(line)
                 good = (
-                    not careful
+                    not (careful and _suspicious(line))
                     and record.seq == seq
                     and record.b >= b
                     and line.endswith(b',"b":%d,"crc":"%08x"}' % (record.b, crc32(line[:-CRC_LENGTH])))

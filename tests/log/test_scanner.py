@@ -255,6 +255,29 @@ def test_a_line_of_nearly_the_limit_is_read(disk: "Disk") -> None:
     assert judge(disk.put(*disk.lines(), line))[:2] == ("ok", 1)
 
 
+@pytest.mark.parametrize("stretches", [(3,), (2, 3), (1, 2, 3)])
+def test_whatever_a_power_failure_leaves_of_the_last_stretch_is_a_prefix(
+    disk: "Disk", stretches: tuple[int, ...]
+) -> None:
+    """C2: cut anywhere, made longer with zeros, or with a hole of zeros: never refused, nothing synced lost."""
+    lines = disk.lines(*stretches)
+    whole = b"".join(lines)
+    promised = sum(stretches[:-1])
+    safe = len(b"".join(lines[: promised + 1]))
+    directory = disk.put()
+    states = {whole[:end] for end in range(safe, len(whole), 3)}
+    states |= {whole[:end].ljust(len(whole) + more, b"\0") for end in range(safe, len(whole), 3) for more in (0, 99)}
+    for start in range(safe, len(whole), 11):
+        for end in [*range(start, len(whole), 13), len(whole)]:
+            states.add(whole[:start] + b"\0" * (end - start) + whole[end:])
+    for state in states:
+        (directory / "log.jsonl").write_bytes(state)
+        found, count, _ = judge(directory)
+        assert found != "damaged"
+        assert promised <= count <= sum(stretches)
+    assert len(states) > 500
+
+
 # -- the header
 
 
