@@ -12,8 +12,8 @@ from pathlib import Path
 import attrs
 
 from ..errors import DamagedLog, EventNotFound, LogError, NothingToSalvage, SessionExists
-from .directory import LOG_NAME, list_names, open_log
-from .format import BadLine, Header, Record, encode_header, read_record, restamp
+from .directory import LOG_NAME, header_line, list_names, open_log
+from .format import BadLine, Header, Record, read_record, restamp
 from .io import CHUNK, FILES, FileIo, durably, publish, release, sync_directory, write_failed
 from .lock import claim_directory
 from .scanner import FoundHeader, OnRecord, Position, find_header, first_line, scan_lines
@@ -116,10 +116,10 @@ class _Copy:
     found: FoundHeader
 
     def write(self, directory: Path, header: Header, upto_seq: int, *, force: bool) -> None:
-        lock = claim_directory(self.io, directory, header.id, force=force)
+        line = header_line(directory, header, self.found.unknown)
+        lock = claim_directory(self.io, directory, force=force)
         try:
             self._link_side_files(directory)
-            line = encode_header(header, self.found.unknown)
             if not publish(self.io, directory / LOG_NAME, lambda write: self._fill(write, line, upto_seq)):
                 raise SessionExists(directory)
         finally:
@@ -127,7 +127,7 @@ class _Copy:
 
     def _fill(self, write: Callable[[bytes], None], header: bytes, upto_seq: int) -> None:
         path = self.source / LOG_NAME
-        waiting = bytearray(header + b"\n")
+        waiting = bytearray(header)
 
         def take(line: bytes) -> None:
             waiting.extend(restamp(line, 0) + b"\n")

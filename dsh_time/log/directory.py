@@ -2,11 +2,15 @@
 
 import logging
 import os
+import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import InvalidSessionId, LogUnreadable, NetworkFileSystem, SessionNotFound, UnsafePath
-from .format import SESSION_ID
+from msgspec import Raw
+
+from ..errors import InvalidDraft, InvalidSessionId, LogUnreadable, NetworkFileSystem, SessionNotFound, UnsafePath
+from .format import SESSION_ID, BadLine, Header, encode_header
 from .io import FileIo, durably, sync_directory, write_failed
 
 LOG_NAME = "log.jsonl"
@@ -66,6 +70,21 @@ def open_log(io: FileIo, directory: Path, *, write: bool = False) -> int:
         raise write_failed(path, error) if write else LogUnreadable(path, error.strerror or str(error)) from error
 
 
+def header_line(directory: Path, header: Header, unknown: Mapping[str, Raw] | None = None) -> bytes:
+    """The first line of a new session's log, with its newline.
+
+    Raises:
+        InvalidSessionId: the directory is not named as the session.
+        InvalidDraft: a reader would refuse this header.
+    """
+    if directory.name != header.id:
+        raise InvalidSessionId(directory, header.id)
+    try:
+        return encode_header(header, unknown) + b"\n"
+    except BadLine as error:
+        raise InvalidDraft(directory / LOG_NAME, "session", str(error)) from error
+
+
 def list_names(io: FileIo, directory: Path) -> list[str]:
     """The names of the files in a session's directory. Raises LogUnreadable."""
     try:
@@ -119,7 +138,7 @@ def file_system(mount_table: str, place: Path) -> str:
         before, _, after = row.partition(" - ")
         fields = before.split(" ")
         if len(fields) > 4 and after:
-            mount = Path(fields[4].encode().decode("unicode_escape"))  # a blank is written \\040
+            mount = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4]))  # a blank is \\040
             if place.is_relative_to(mount) and len(mount.parts) >= depth:
                 kind, depth = after.split(" ")[0], len(mount.parts)
     return kind

@@ -124,11 +124,20 @@ def clean_text(text: str | bytes) -> tuple[str, bool]:
 
 
 def encode_header(header: Header, unknown: Mapping[str, Raw] | None = None) -> bytes:
-    """The header's line; `unknown` are fields taken over from another header as they stood."""
-    body = _encode(header)[:-1]
+    """The header's line; `unknown` are fields taken over from another header as they stood.
+
+    Raises:
+        BadLine: a reader would refuse it.
+    """
+    try:
+        body = _encode(header)[:-1]
+    except UnicodeEncodeError as error:
+        raise BadLine(str(error)) from error
     if unknown:
         body += b"," + _encode(unknown)[1:-1]
-    return body + b',"crc":"%08x"}' % crc32(body)
+    line = body + b',"crc":"%08x"}' % crc32(body)
+    decode_header(line)
+    return line
 
 
 def decode_header(line: bytes) -> tuple[Header, dict[str, Raw]]:

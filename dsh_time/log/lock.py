@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import InvalidSessionId, SessionLocked
+from ..errors import SessionLocked
 from .directory import LOCK_NAME, check_disk, make_directory
 from .io import FileIo, release, write_all, write_failed
 
@@ -50,15 +50,12 @@ def take_lock(io: FileIo, directory: Path) -> int:
     return descriptor
 
 
-def claim_directory(io: FileIo, directory: Path, session: str, *, force: bool) -> int:
+def claim_directory(io: FileIo, directory: Path, *, force: bool) -> int:
     """Make the directory of a new session and take its lock, which is returned.
 
     Raises:
-        InvalidSessionId: also when the directory is not named as the session.
-        UnsafePath, SessionLocked, NetworkFileSystem, WriteFailed, LogPoisoned: see their texts.
+        InvalidSessionId, UnsafePath, SessionLocked, NetworkFileSystem, WriteFailed, LogPoisoned: see their texts.
     """
-    if directory.name != session:
-        raise InvalidSessionId(directory, session)
     make_directory(io, directory)
     check_disk(io, directory, force=force)
     return take_lock(io, directory)

@@ -18,8 +18,8 @@ from ..errors import (
     SessionExists,
     WrongProcess,
 )
-from .directory import LOG_NAME, check_disk, open_log
-from .format import BadLine, Draft, Header, Record, encode_header, encode_record
+from .directory import LOG_NAME, check_disk, header_line, open_log
+from .format import BadLine, Draft, Header, Record, encode_record
 from .io import FILES, FileIo, discard, durably, publish, release, write_all, write_failed
 from .lock import claim_directory, take_lock
 from .repair import Repair, repair
@@ -82,11 +82,12 @@ class Log:
 
         Raises:
             SessionExists, SessionLocked, InvalidSessionId, UnsafePath: it cannot be made there.
+            InvalidDraft: this header could not be read back.
             NetworkFileSystem: not on that disk, unless forced.
             WriteFailed, LogPoisoned: the system refused; no session was made or, if poisoned, perhaps an empty one.
         """
-        line = encode_header(header) + b"\n"
-        lock = claim_directory(io, directory, header.id, force=force)
+        line = header_line(directory, header)
+        lock = claim_directory(io, directory, force=force)
         try:
             if not publish(io, directory / LOG_NAME, lambda write: write(line)):
                 raise SessionExists(directory)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOUNTS = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 30 27 0:30 / /home rw shared:7 - nfs4 server:/home rw
-31 27 0:31 / /home/me/local\040disk rw shared:8 master:1 - ext4 /dev/vdb rw
+31 27 0:31 / /home/me/locál\040disk rw shared:8 master:1 - ext4 /dev/vdb rw
 32 27 0:32 / /over rw - ext4 /dev/vdc rw
 33 27 0:33 / /over rw - fuse.sshfs host: rw
 34 27 broken row
@@ -41,7 +41,7 @@ def test_what_could_lead_elsewhere_is_no_session_id(name: str) -> None:
     ("place", "kind"),
     [
         ("/home/me/sessions", "nfs4"),
-        ("/home/me/local disk/sessions", "ext4"),
+        ("/home/me/locál disk/sessions", "ext4"),
         ("/homes", "ext4"),
         ("/over/x", "fuse.sshfs"),
         ("/proc", "proc"),

@@ -8,8 +8,9 @@ import stat
 import threading
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from dsh_time.errors import (
@@ -97,6 +98,13 @@ def test_a_left_over_temporary_file_does_not_hinder_creation_and_goes_at_open(di
 def test_the_header_and_the_directory_name_the_same_session(disk: "Disk") -> None:
     with pytest.raises(InvalidSessionId, match="s1"):
         Log.create(disk.root / "s2", disk.header)
+    assert list(disk.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [{"writer": "\ud800"}, {"parent_session": "../x"}, {"version": 2}])
+def test_a_header_that_could_not_be_read_back_is_not_written(disk: "Disk", change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDraft, match="'session' cannot be logged"):
+        Log.create(disk.directory, msgspec.structs.replace(disk.header, **change))
     assert list(disk.root.iterdir()) == []
 
 
