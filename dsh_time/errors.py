@@ -7,6 +7,10 @@
     │   ├── StructureError            data does not fit a class (a plugin's config, a provider's settings)
     │   └── DeploymentError           the deployment's files, patches, --enable or --disable
     ├── PluginLoadError               enabled plugins cannot be loaded; has `problems`, all of them
+    ├── UnknownProvider               no plugin offers that model provider
+    ├── AgentBusy                     a turn runs, so a tool cannot be called by hand
+    ├── NoSuchRequest                 the log holds no model request of that step
+    ├── NoSession                     there is no session to continue
     └── LogError                      a session's directory or log; has `path`
         ├── InvalidSessionId          a name that is no session id (also inside a header)
         ├── UnsafePath                a symbolic link, or not the kind of file it has to be
@@ -80,6 +84,60 @@ class PluginLoadError(DshTimeError):
 
     def __str__(self) -> str:
         return _listed("plugins cannot be loaded", self.problems)
+
+
+@attrs.define
+class UnknownProvider(DshTimeError):
+    """The deployment names a model provider that nobody offers."""
+
+    name: object
+    known: Sequence[str]
+
+    def __str__(self) -> str:
+        return (
+            f"model.provider: there is no model provider {self.name!r}. Known: {', '.join(self.known)}. A provider is"
+            " known when its plugin is installed and enabled; `dsh-time plugins` lists them."
+        )
+
+
+@attrs.define
+class AgentBusy(DshTimeError):
+    """A turn runs in this session."""
+
+    session: str
+
+    def __str__(self) -> str:
+        return f"Session {self.session} is in the middle of a turn; call the tool when it has ended."
+
+
+@attrs.define
+class NoSuchRequest(DshTimeError):
+    """In that step the model was not asked."""
+
+    session: str
+    turn: int
+    step: int
+    newest: tuple[int, int]  #: turn and step of the newest step there is
+    rejected_by: str  #: the plugin that ended the turn before the model was asked, or empty
+
+    def __str__(self) -> str:
+        if self.rejected_by:
+            why = f"plugin {self.rejected_by} rejected it before the model was asked"
+        elif self.newest[0] == 0:
+            why = "no model has been asked yet"
+        else:
+            why = f"the newest step is turn {self.newest[0]}, step {self.newest[1]}"
+        return f"Session {self.session} has no request of turn {self.turn}, step {self.step}: {why}."
+
+
+@attrs.define
+class NoSession(DshTimeError):
+    """There is nothing to continue."""
+
+    root: Path
+
+    def __str__(self) -> str:
+        return f"{self.root}: there is no session yet. `dsh-time run PROMPT` makes one."
 
 
 @attrs.define

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -170,6 +170,17 @@ class Loadout:
             hook: tuple((plugin, call) for plugin in self.plugins for call in plugin.calls.get(hook, ()))
             for hook in hooks
         }
+
+    def without(self, names: Collection[str]) -> Loadout:
+        """The loadout without the plugins of these names."""
+        return Loadout(tuple(plugin for plugin in self.plugins if plugin.name not in names), self._slow)
+
+    def failure(self, name: str, hook: str, error: Exception) -> PluginError:
+        """Warn that something of the plugin `name` failed outside a hook call; return what is logged of it."""
+        (plugin,) = (plugin for plugin in self.plugins if plugin.name == name)
+        errors: list[PluginError] = []
+        _failed(plugin, hook, error, errors.append)
+        return errors[0]
 
     def sections(self, prompt: Prompt, report: Report) -> tuple[PromptSection, ...]:
         """The system prompt's sections by (order, name), without empty ones.

@@ -11,12 +11,12 @@ from .format import (
     LINE_LIMIT,
     SESSION_ID,
     Draft,
-    Header,
     Record,
-    Replace,
+    SessionHeader,
     clean_text,
 )
 from .io import FILES, FileIo
+from .peek import last_record
 from .repair import Repair
 from .report import Report, verify
 from .scanner import Position, Verdict, read_header, scan
@@ -35,18 +35,18 @@ __all__ = [
     "SOFT_LIMIT",
     "Draft",
     "FileIo",
-    "Header",
     "Log",
     "Position",
     "Record",
     "Repair",
-    "Replace",
     "Report",
     "Salvaged",
+    "SessionHeader",
     "Tail",
     "Verdict",
     "clean_text",
     "fork",
+    "last_record",
     "read_header",
     "read_side_file",
     "salvage",

@@ -13,7 +13,7 @@ import attrs
 
 from ..errors import DamagedLog, EventNotFound, LogError, NothingToSalvage, SessionExists
 from .directory import LOG_NAME, header_line, list_names, open_log
-from .format import BadLine, Header, Record, read_record, restamp
+from .format import BadLine, Record, SessionHeader, read_record, restamp
 from .io import CHUNK, FILES, FileIo, durably, publish, release, sync_directory, write_failed
 from .lock import claim_directory
 from .scanner import FoundHeader, OnRecord, Position, find_header, first_line, scan_lines
@@ -24,7 +24,7 @@ from .side import SIDE_NAME
 class Salvaged:
     """What a salvage saved, and what ended it."""
 
-    header: Header  #: of the new session
+    header: SessionHeader  #: of the new session
     records: int
     line: int  #: first line that was left behind, counted from 1 (the header)
     reason: str  #: why; empty when nothing was
@@ -35,7 +35,7 @@ class _Enough(Exception):
 
 
 def fork(
-    source: Path, directory: Path, header: Header, upto_seq: int, *, io: FileIo = FILES, force: bool = False
+    source: Path, directory: Path, header: SessionHeader, upto_seq: int, *, io: FileIo = FILES, force: bool = False
 ) -> None:
     """Copy the events up to and including `upto_seq` (-1: none) and all side files into the new session `directory`.
 
@@ -97,7 +97,7 @@ def salvage(
             reason = str(error)
         if not records:
             raise NothingToSalvage(path, reason or "it has no events")
-        header = Header(
+        header = SessionHeader(
             id=directory.name, created_at=created_at, forked_from=source.name, seed_length=records, writer=writer
         )
         _Copy(io, descriptor, source, found).write(directory, header, records - 1, force=force)
@@ -115,7 +115,7 @@ class _Copy:
     source: Path
     found: FoundHeader
 
-    def write(self, directory: Path, header: Header, upto_seq: int, *, force: bool) -> None:
+    def write(self, directory: Path, header: SessionHeader, upto_seq: int, *, force: bool) -> None:
         line = header_line(directory, header, self.found.unknown)
         lock = claim_directory(self.io, directory, force=force)
         try:
@@ -167,4 +167,4 @@ def _without_header(io: FileIo, descriptor: int, path: Path) -> FoundHeader:
     with suppress(BadLine):
         if read_record(line).seq == 0:  # the header is gone altogether
             start = Position(0, 1, 0, -1)
-    return FoundHeader(Header(id=path.parent.name, created_at=0, writer=""), {}, start, crlf=False)
+    return FoundHeader(SessionHeader(id=path.parent.name, created_at=0, writer=""), {}, start, crlf=False)

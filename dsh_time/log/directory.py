@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Raw
 
 from ..errors import InvalidDraft, InvalidSessionId, LogUnreadable, NetworkFileSystem, SessionNotFound, UnsafePath
-from .format import SESSION_ID, BadLine, Header, encode_header
+from .format import SESSION_ID, BadLine, SessionHeader, encode_header
 from .io import FileIo, durably, sync_directory, write_failed
 
 LOG_NAME = "log.jsonl"
@@ -70,7 +70,7 @@ def open_log(io: FileIo, directory: Path, *, write: bool = False) -> int:
         raise write_failed(path, error) if write else LogUnreadable(path, error.strerror or str(error)) from error
 
 
-def header_line(directory: Path, header: Header, unknown: Mapping[str, Raw] | None = None) -> bytes:
+def header_line(directory: Path, header: SessionHeader, unknown: Mapping[str, Raw] | None = None) -> bytes:
     """The first line of a new session's log, with its newline.
 
     Raises:

@@ -15,6 +15,8 @@ import attrs
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from dsh_hookspecs import SurfaceReplace
+
 FORMAT_VERSION = 1
 LINE_LIMIT = 8 << 20  #: bytes of one line, newline included
 DEPTH_LIMIT = 200  #: arrays and objects inside one another
@@ -37,7 +39,9 @@ class OtherVersion(BadLine):
         self.found = found
 
 
-class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="session"):
+class SessionHeader(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type", tag="session"
+):
     """The first line. `created_at` is epoch ms. Fields this program does not know are kept when a session is forked."""
 
     version: int = msgspec.field(default_factory=lambda: FORMAT_VERSION)  # a factory's default is written out
@@ -52,13 +56,6 @@ class Header(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     writer: str  #: program and version
 
 
-class Replace(Struct, frozen=True, tag_field="op", tag="replace"):
-    """`surfaceOp`: put this event in the place of the surface nodes with seqs `start` to `end`, both included."""
-
-    start: Count
-    end: Count
-
-
 class Unsealed(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """A record before its seal. `time` is epoch ms and may go back; `seq` alone gives the order."""
 
@@ -66,7 +63,7 @@ class Unsealed(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     time: int
     type: str
     data: Raw  #: the payload's JSON; a view that keeps its own line in memory, nothing more
-    surface_op: Replace | Literal["append"] | None = None  #: None means append, as the word does
+    surface_op: SurfaceReplace | Literal["append"] | None = None  #: None means append, as the word does
     source_event_seqs: tuple[Count, ...] | None = None
     ignorable: bool = False
 
@@ -84,7 +81,7 @@ class Draft:
     time: int  #: epoch ms
     type: str
     data: bytes
-    surface_op: Replace | None = None
+    surface_op: SurfaceReplace | None = None
     source_event_seqs: tuple[int, ...] | None = None
     ignorable: bool = False
 
@@ -97,11 +94,11 @@ DECODE_ERRORS = (msgspec.MsgspecError, RecursionError)
 _encode = msgspec.json.Encoder().encode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_header = msgspec.json.Decoder(Header).decode
+_decode_header = msgspec.json.Decoder(SessionHeader).decode
 
 CRC_LENGTH = len(',"crc":"00000000"}')
 _SEAL = re.compile(rb',"b":(0|[1-9][0-9]{0,18}),"crc":"[0-9a-f]{8}"\}\Z')
-_HEADER_FIELDS = frozenset({*Header.__struct_encode_fields__, "type", "crc"})
+_HEADER_FIELDS = frozenset({*SessionHeader.__struct_encode_fields__, "type", "crc"})
 
 
 def clean_text(text: str | bytes) -> tuple[str, bool]:
@@ -123,7 +120,7 @@ def clean_text(text: str | bytes) -> tuple[str, bool]:
     return text, False
 
 
-def encode_header(header: Header, unknown: Mapping[str, Raw] | None = None) -> bytes:
+def encode_header(header: SessionHeader, unknown: Mapping[str, Raw] | None = None) -> bytes:
     """The header's line; `unknown` are fields taken over from another header as they stood.
 
     Raises:
@@ -140,7 +137,7 @@ def encode_header(header: Header, unknown: Mapping[str, Raw] | None = None) -> b
     return line
 
 
-def decode_header(line: bytes) -> tuple[Header, dict[str, Raw]]:
+def decode_header(line: bytes) -> tuple[SessionHeader, dict[str, Raw]]:
     """Read and check the header's line; also returns the fields this program does not know.
 
     The version is looked at before anything else in the line, since another version may seal or shape it otherwise.

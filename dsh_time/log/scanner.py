@@ -21,9 +21,9 @@ from .format import (
     FORMAT_VERSION,
     LINE_LIMIT,
     BadLine,
-    Header,
     OtherVersion,
     Record,
+    SessionHeader,
     decode_header,
     decode_record,
     nesting_suspicious,
@@ -51,7 +51,7 @@ class Position:
 class FoundHeader:
     """A header as it was read."""
 
-    header: Header
+    header: SessionHeader
     unknown: dict[str, Raw]  #: fields this program does not know
     end: Position
     crlf: bool  #: the line ended in CRLF
@@ -66,7 +66,7 @@ class Verdict:
     """
 
     path: Path
-    header: Header
+    header: SessionHeader
     state: Literal["ok", "pending", "torn", "damaged"]
     end: Position  #: of the verified part; everything before it was handed on
     reason: str  #: what is wrong with the line at `end`; empty when ok
@@ -98,7 +98,7 @@ def scan(directory: Path, on_record: OnRecord, *, io: FileIo = FILES) -> Verdict
         release(io, descriptor)
 
 
-def read_header(directory: Path, *, io: FileIo = FILES) -> Header:
+def read_header(directory: Path, *, io: FileIo = FILES) -> SessionHeader:
     """Read and check the header alone. Raises what `scan` does."""
     descriptor = open_log(io, directory)
     try:

@@ -19,7 +19,7 @@ from ..errors import (
     WrongProcess,
 )
 from .directory import LOG_NAME, check_disk, header_line, open_log
-from .format import BadLine, Draft, Header, Record, encode_record
+from .format import BadLine, Draft, Record, SessionHeader, encode_record
 from .io import FILES, FileIo, discard, durably, publish, release, write_all, write_failed
 from .lock import claim_directory, take_lock
 from .repair import Repair, repair
@@ -44,7 +44,7 @@ class Log:
 
     directory: Path
     path: Path
-    header: Header
+    header: SessionHeader
     next_seq: int  #: of the next event
     synced_seq: int  #: of the last event that is synced; -1 when none is
     repaired: Repair | None  #: what was cut off when it was opened
@@ -54,7 +54,7 @@ class Log:
     def __init__(
         self,
         directory: Path,
-        header: Header,
+        header: SessionHeader,
         end: Position,
         descriptors: tuple[int, int],
         io: FileIo,
@@ -77,7 +77,7 @@ class Log:
         self._closed = False
 
     @classmethod
-    def create(cls, directory: Path, header: Header, *, io: FileIo = FILES, force: bool = False) -> Self:
+    def create(cls, directory: Path, header: SessionHeader, *, io: FileIo = FILES, force: bool = False) -> Self:
         """Make a session with no events in a directory named as its id; missing directories are made.
 
         Raises:

@@ -7,9 +7,9 @@ tools and its users' habits carry over. Times are epoch milliseconds of the wall
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 #: A message's `source`: who put it there. Flat and without floats, because JSON writers turn NaN into null silently.
 Scalar = str | int | bool | None
@@ -372,8 +372,8 @@ MODEL_VISIBLE: Final = (UserMessage, SteeringMessage, ContextMessage, AssistantM
 class SurfaceReplace(Struct, frozen=True, tag_field="op", tag="replace"):
     """`surfaceOp` of an event whose message takes the place of those from event `start` to event `end`, inclusive."""
 
-    start: int
-    end: int
+    start: Annotated[int, Meta(ge=0)]
+    end: Annotated[int, Meta(ge=0)]
 
 
 class Event(Struct, frozen=True):

@@ -21,7 +21,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _SHOWN_CHARACTERS = 48
 
 
-class BadZone(ValueError):  # noqa: N818 - reads as what it is: a bad zone
+class BadZone(ValueError):
     """A zone name that `load_zone` refuses. `value` is the name as it was given."""
 
     def __init__(self, value: object) -> None:
@@ -37,7 +37,7 @@ class BadZone(ValueError):  # noqa: N818 - reads as what it is: a bad zone
         return f"{shown!r} is not an IANA time zone name{hint}"
 
 
-class InstantOutOfRange(ValueError):  # noqa: N818 - says what is wrong with the instant
+class InstantOutOfRange(ValueError):
     """An instant that has no calendar date, in UTC or in the zone asked for, within years 0001 to 9999."""
 
 

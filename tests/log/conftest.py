@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from dsh_time.log import FILES, Draft, FileIo, Header, Log, Record, scan
+from dsh_time.log import FILES, Draft, FileIo, Log, Record, SessionHeader, scan
 from dsh_time.log.format import encode_header, encode_record
 
 
 class Disk:
     """A root for sessions in a temporary directory, and what goes into them."""
 
-    header = Header(id="s1", created_at=1_790_000_000_000, writer="dsh-time 0.1.0")
+    header = SessionHeader(id="s1", created_at=1_790_000_000_000, writer="dsh-time 0.1.0")
 
     def __init__(self, root: Path) -> None:
         self.root = root

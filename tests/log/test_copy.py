@@ -21,10 +21,10 @@ from dsh_time.errors import (
     WriteFailed,
 )
 from dsh_time.log import (
-    Header,
     Log,
     Record,
     Salvaged,
+    SessionHeader,
     copy,
     fork,
     read_header,
@@ -45,8 +45,10 @@ def target(disk: "Disk") -> Path:
     return disk.root / "s2"
 
 
-def fork_header(length: int) -> Header:
-    return Header(id="s2", created_at=1_790_000_000_500, forked_from="s1", seed_length=length, writer="dsh-time 0.1.0")
+def fork_header(length: int) -> SessionHeader:
+    return SessionHeader(
+        id="s2", created_at=1_790_000_000_500, forked_from="s1", seed_length=length, writer="dsh-time 0.1.0"
+    )
 
 
 def save(disk: "Disk", target: Path, **more: Any) -> Salvaged:

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dsh_hookspecs import SurfaceReplace
 from dsh_time.log.format import (
     DEPTH_LIMIT,
     LINE_LIMIT,
     BadLine,
     Draft,
-    Header,
     OtherVersion,
     Record,
-    Replace,
+    SessionHeader,
     check_limits,
     clean_text,
     decode_header,
@@ -30,7 +30,7 @@ from dsh_time.log.format import (
     seal,
 )
 
-HEADER = Header(id="s1", created_at=1_790_000_000_000, writer="dsh-time 0.1.0")
+HEADER = SessionHeader(id="s1", created_at=1_790_000_000_000, writer="dsh-time 0.1.0")
 
 
 def sealed(text: str | bytes, b: int = 0) -> bytes:
@@ -66,13 +66,13 @@ def test_a_record_is_the_documented_bytes() -> None:
 
 
 def test_optional_fields_stand_before_the_seal_and_only_when_given() -> None:
-    draft = Draft(1, "user/message", b"{}", Replace(3, 5), (1, 2), ignorable=True)
+    draft = Draft(1, "user/message", b"{}", SurfaceReplace(3, 5), (1, 2), ignorable=True)
     written, record = encode_record(7, draft, 2)
     assert (
         b'"surfaceOp":{"op":"replace","start":3,"end":5},"sourceEventSeqs":[1,2],"ignorable":true,"b":2,"crc"'
         in written
     )
-    assert (record.surface_op, record.source_event_seqs, record.ignorable) == (Replace(3, 5), (1, 2), True)
+    assert (record.surface_op, record.source_event_seqs, record.ignorable) == (SurfaceReplace(3, 5), (1, 2), True)
 
 
 def test_the_word_append_is_accepted_when_reading() -> None:
@@ -255,7 +255,7 @@ def test_a_fork_stamps_the_seal_anew_and_keeps_every_other_byte() -> None:
 
 
 def test_a_header_is_the_documented_bytes() -> None:
-    header = Header(
+    header = SessionHeader(
         id="c1",
         created_at=1_790_000_000_000,
         parent_session="p1",

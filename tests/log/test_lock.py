@@ -64,8 +64,8 @@ def test_another_process_is_refused_and_the_lock_goes_with_its_holder(disk: "Dis
     """C4, R14: however the holder ends, the lock is free."""
     script = (
         "import sys, pathlib\n"
-        "from dsh_time.log import Header, Log\n"
-        "header = Header(id='s1', created_at=1, writer='w')\n"
+        "from dsh_time.log import SessionHeader, Log\n"
+        "header = SessionHeader(id='s1', created_at=1, writer='w')\n"
         "log = Log.create(pathlib.Path(sys.argv[1]), header)\n"
         "print('open', flush=True)\n"
         "sys.stdin.read()\n"

@@ -131,8 +131,8 @@ def test_three_followers_of_one_writer_read_the_same(disk: "Disk", monkeypatch: 
     monkeypatch.setattr(scanner, "CHUNK", 1000)
     script = (
         "import sys, pathlib\n"
-        "from dsh_time.log import Draft, Header, Log\n"
-        "log = Log.create(pathlib.Path(sys.argv[1]), Header(id='s1', created_at=1, writer='w'))\n"
+        "from dsh_time.log import Draft, SessionHeader, Log\n"
+        "log = Log.create(pathlib.Path(sys.argv[1]), SessionHeader(id='s1', created_at=1, writer='w'))\n"
         "print('made', flush=True)\n"
         "for number in range(500):\n"
         '    log.append([Draft(1, \'user/message\', b\'{"number":%d,"text":"hello"}\' % number)])\n'

@@ -1,0 +1,129 @@
+"""Keeps the states of a session's folds: decodes what some fold reads, and contains a plugin's fold that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+from attrs import frozen
+
+from dsh_hookspecs import PAYLOADS, Event, Fold, FoldType, SurfaceReplace
+
+from .errors import BadPayload, UnknownEventType
+from .folds import HOST_FOLDS
+from .log import Record
+
+HOST: Final = ""
+
+_DECODERS: Final = {name: msgspec.json.Decoder(cls) for name, cls in PAYLOADS.items()}
+
+
+@frozen
+class FoldFailure:
+    """A plugin's fold raised; all folds of that plugin are gone for this session."""
+
+    owner: str
+    fold: str
+    error: Exception
+
+
+def decode_event(record: Record, path: Path) -> Event | None:
+    """Return the record as an event; None for an ignorable one of an unknown type. `path` is named in errors.
+
+    Raises UnknownEventType or BadPayload, which name type and seq.
+    """
+    decoder = _DECODERS.get(record.type)
+    if decoder is None:
+        if record.ignorable:
+            return None
+        raise UnknownEventType(path, record.type, record.seq)
+    try:
+        data = decoder.decode(record.data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise BadPayload(path, record.type, record.seq, str(error)) from error
+    replaces = record.surface_op if isinstance(record.surface_op, SurfaceReplace) else None
+    return Event(record.seq, record.time, data, replaces)
+
+
+class FoldSet:
+    """The states of the host's folds and of `folds`, given as (owner, fold class). `path` is the log, for errors."""
+
+    def __init__(self, path: Path, folds: Iterable[tuple[str, type[Fold]]] = ()) -> None:
+        self._path = path
+        self._states: dict[type[Fold], Fold] = {}
+        self._owners: dict[type[Fold], str] = {}
+        self._readers: dict[str, tuple[type[Fold], ...]] = {}
+        self._failures: list[FoldFailure] = []
+        for kind in HOST_FOLDS:
+            self._add(HOST, kind, kind())
+        for owner, kind in folds:
+            self._start(owner, kind)
+
+    @property
+    def plugin_kinds(self) -> tuple[type[Fold], ...]:
+        """The fold classes of plugins."""
+        return tuple(kind for kind, owner in self._owners.items() if owner != HOST)
+
+    def state(self, kind: type[FoldType]) -> FoldType:
+        """Return the newest state; KeyError when nobody registered `kind`."""
+        return cast(FoldType, self._states[kind])
+
+    def take_failures(self) -> list[FoldFailure]:
+        """Return plugins' folds that failed since the last call."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def apply_record(self, record: Record) -> None:
+        """Apply one line of a log. Raises UnknownEventType and BadPayload."""
+        if record.type in self._readers or record.type not in PAYLOADS:
+            event = decode_event(record, self._path)
+            if event is not None:
+                self.apply(event)
+
+    def apply(self, event: Event) -> None:
+        """Apply one event to each fold that reads its type."""
+        for kind in self._readers.get(event.data.type, ()):
+            try:
+                self._states[kind] = self._states[kind].apply(event)
+            except Exception as error:
+                if self._owners[kind] == HOST:
+                    raise
+                self._fail(kind, error)
+
+    def remove(self, kinds: Iterable[type[Fold]]) -> None:
+        """Forget these folds and their states."""
+        for kind in kinds:
+            self._states.pop(kind, None)
+            self._owners.pop(kind, None)
+        self._index()
+
+    def take_over(self, other: FoldSet) -> None:
+        """Add the folds of `other` that are not here, with their states and failures."""
+        for kind, state in other._states.items():
+            if kind not in self._states:
+                self._add(other._owners[kind], kind, state)
+        self._failures.extend(other._failures)
+
+    def _start(self, owner: str, kind: type[Fold]) -> None:
+        try:
+            self._add(owner, kind, kind())
+        except Exception as error:
+            self._failures.append(FoldFailure(owner, kind.__qualname__, error))
+
+    def _add(self, owner: str, kind: type[Fold], state: Fold) -> None:
+        self._states[kind], self._owners[kind] = state, owner
+        self._index()
+
+    def _index(self) -> None:
+        readers: dict[str, list[type[Fold]]] = {}
+        for kind in self._states:
+            for payload in kind.reads:
+                readers.setdefault(payload.type, []).append(kind)
+        self._readers = {name: tuple(kinds) for name, kinds in readers.items()}
+
+    def _fail(self, kind: type[Fold], error: Exception) -> None:
+        owner = self._owners[kind]
+        self._failures.append(FoldFailure(owner, kind.__qualname__, error))
+        self.remove([kind for kind, name in self._owners.items() if name == owner])
