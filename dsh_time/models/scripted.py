@@ -55,7 +55,7 @@ __all__ = [
 _SHOWN_CHARACTERS = 80
 
 
-class ScriptExhausted(AssertionError):  # noqa: N818 - says what happened to the script
+class ScriptExhausted(AssertionError):
     """A request came that the script has no answer for. The text says which one and what it asked."""
 
 

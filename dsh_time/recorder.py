@@ -1,0 +1,65 @@
+"""Writes an agent's events to its session and tells listeners of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import define, field
+
+from dsh_hookspecs import Event, ModelDelta, Payload
+
+from .session import Session
+
+_logger: Final = logging.getLogger(__name__)
+
+#: What listeners get: each logged event once it is written, and each piece of a model's stream as it arrives.
+AgentEvent = Event | ModelDelta
+
+
+@define
+class OpenTurns:
+    """How many turns are open in this process: a lone one waits for the disk inline, several do so in threads."""
+
+    count: int = 0
+
+
+@define
+class Recorder:
+    """The one place where an agent appends. `now_ms` gives epoch ms of the wall clock."""
+
+    session: Session
+    now_ms: Callable[[], int]
+    open_turns: OpenTurns
+    _listeners: list[Callable[[AgentEvent], None]] = field(factory=list, init=False)
+
+    def append(self, payloads: Sequence[Payload], time: int | None = None) -> None:
+        """Log events in one batch with the time `time` (epoch ms, default: now), and tell the listeners."""
+        for event in self.session.append(payloads, self.now_ms() if time is None else time):
+            self.tell(event)
+
+    def message_id(self, offset: int = 0) -> str:
+        """The id of a message that the event `offset` places after the next one brings into the session."""
+        return f"m{self.session.next_seq + offset}"
+
+    async def sync(self) -> None:
+        """Wait until everything appended is durable."""
+        if self.open_turns.count > 1:
+            await asyncio.to_thread(self.session.sync)
+        else:
+            self.session.sync()
+
+    def subscribe(self, listener: Callable[[AgentEvent], None]) -> Callable[[], None]:
+        """Call `listener` with each event from now on; a failing one is logged. Returns what ends the subscription."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def tell(self, event: AgentEvent) -> None:
+        """Pass an event to the listeners."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                _logger.exception("A listener of session %s failed", self.session.id)

@@ -1,0 +1,75 @@
+"""Collecting a model's stream."""
+
+import pytest
+
+from dsh_hookspecs import (
+    Finished,
+    ModelDelta,
+    ModelError,
+    ReasoningBlock,
+    ReasoningDelta,
+    Retrying,
+    TextBlock,
+    TextDelta,
+    Timing,
+    ToolCallBlock,
+    ToolCallDelta,
+    Usage,
+)
+from dsh_time.answer import MAX_CHARACTERS, Answer
+
+
+def collected(*deltas: ModelDelta) -> Answer:
+    answer = Answer(lambda: 0.0)
+    for delta in deltas:
+        answer.add(delta)
+    return answer
+
+
+def test_pieces_of_one_kind_are_joined_and_blocks_stand_in_the_order_they_began() -> None:
+    answer = collected(
+        ReasoningDelta("I "),
+        ReasoningDelta("think", replay="sig"),
+        TextDelta("Let "),
+        TextDelta("me."),
+        ToolCallDelta(0, "a", "{"),
+        ToolCallDelta(1, "b"),
+        ToolCallDelta(0, "", "}"),
+        TextDelta("More."),
+    )
+    assert answer.content(lambda n: f"c{n}") == (
+        ReasoningBlock("I think", "sig"),
+        TextBlock("Let me."),
+        ToolCallBlock("c1", "a", "{}"),
+        ToolCallBlock("c2", "b", ""),
+        TextBlock("More."),
+    )
+
+
+def test_a_prefix_keeps_text_and_reasoning_but_no_call_that_may_lack_a_part() -> None:
+    answer = collected(TextDelta("half"), ToolCallDelta(0, "a", '{"x'))
+    assert answer.prefix() == (TextBlock("half"),)
+
+
+def test_empty_pieces_make_no_block() -> None:
+    assert collected(TextDelta(""), ReasoningDelta(""), Retrying(2, 0.5, "busy")).content(str) == ()
+
+
+def test_the_end_of_the_stream_says_why_it_stopped_and_what_it_used() -> None:
+    answer = collected(Finished("max-tokens", Usage(input_tokens=3)))
+    assert (answer.stop_reason, answer.usage) == ("max-tokens", Usage(input_tokens=3))
+    assert collected(TextDelta("x")).stop_reason is None
+
+
+def test_an_answer_that_would_not_fit_a_line_of_the_log_is_cut_off_with_an_error() -> None:
+    answer = collected(TextDelta("x" * (MAX_CHARACTERS - 1)))
+    with pytest.raises(ModelError, match="output token limit"):
+        answer.add(TextDelta("y"))
+
+
+def test_times_are_measured_from_the_start_to_the_first_piece_and_to_the_end() -> None:
+    seconds = iter([10.0, 10.25, 11.5, 11.5])
+    answer = Answer(lambda: next(seconds))
+    answer.add(TextDelta("x"))
+    answer.add(TextDelta("y"))
+    assert answer.timing == Timing(first_output_ms=250, total_ms=1500)
