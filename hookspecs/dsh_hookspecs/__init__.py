@@ -52,6 +52,7 @@ from ._events import (
 )
 from ._folds import Fold, FoldType, SessionView
 from ._hooks import ENTRY_POINT_GROUP, PROJECT, Hooks, hookimpl, hookspec
+from ._lineage import ChildAnswer, Lineage, NoRelatives, Relative, Spawn
 from ._models import (
     Finished,
     Model,
@@ -77,6 +78,7 @@ __all__ = [
     "AssistantMessage",
     "Block",
     "ChatMessage",
+    "ChildAnswer",
     "ContextMessage",
     "Event",
     "Finished",
@@ -86,6 +88,7 @@ __all__ = [
     "Hooks",
     "InboxEntry",
     "InboxSpliced",
+    "Lineage",
     "LoadedPlugin",
     "Message",
     "Model",
@@ -94,6 +97,7 @@ __all__ = [
     "ModelProvider",
     "ModelRequest",
     "ModelVisible",
+    "NoRelatives",
     "Payload",
     "PluginError",
     "Prompt",
@@ -101,6 +105,7 @@ __all__ = [
     "ReasoningBlock",
     "ReasoningDelta",
     "Reject",
+    "Relative",
     "Rendered",
     "RequestHeader",
     "RequestHeaderDelta",
@@ -111,6 +116,7 @@ __all__ = [
     "SessionSpawned",
     "SessionView",
     "SideFile",
+    "Spawn",
     "SteeringMessage",
     "Step",
     "StepEnd",

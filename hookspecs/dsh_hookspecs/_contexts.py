@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from ._events import Scalar
 from ._folds import SessionView
+from ._lineage import Lineage, NoRelatives
 
 
 @frozen
@@ -26,6 +27,7 @@ class Step:
     number: int
     now: datetime
     previous_message: datetime | None
+    lineage: Lineage = NoRelatives()
 
 
 @frozen

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ._events import ToolCall
 from ._folds import SessionView
+from ._lineage import Lineage, NoRelatives, Spawn, no_spawn
 
 
 class ToolError(Exception):
@@ -33,6 +34,8 @@ class ToolContext:
     call: ToolCall
     session: SessionView
     now: datetime
+    lineage: Lineage = NoRelatives()
+    spawn: Spawn = no_spawn
 
 
 ToolBody = Callable[[Any, ToolContext], str | ToolOutput | Awaitable[str | ToolOutput]]
