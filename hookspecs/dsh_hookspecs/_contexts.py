@@ -27,7 +27,7 @@ class Step:
     number: int
     now: datetime
     previous_message: datetime | None
-    lineage: Lineage = NoRelatives()
+    lineage: Lineage = field(factory=NoRelatives)
 
 
 @frozen

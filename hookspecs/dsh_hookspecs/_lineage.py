@@ -70,7 +70,7 @@ class ChildAnswer:
 class Spawn(Protocol):
     """Makes a child session and runs it on a prompt to the end of its turn."""
 
-    async def __call__(self, prompt: str, *, resume: str | None = None) -> ChildAnswer:
+    async def __call__(self, prompt: str, /, *, resume: str | None = None) -> ChildAnswer:
         """Return the child's answer. `resume` is the id of a child made earlier, which goes on instead.
 
         Raises ToolError when `resume` is no child of this session, or is busy. Cancelled with the parent's turn.
@@ -78,6 +78,6 @@ class Spawn(Protocol):
         ...
 
 
-async def no_spawn(_prompt: str, *, resume: str | None = None) -> ChildAnswer:
+async def no_spawn(_prompt: str, /, *, resume: str | None = None) -> ChildAnswer:
     """Stand in for `Spawn` where no host is."""
     raise RuntimeError(f"there is no host here that could spawn a child or resume {resume}")

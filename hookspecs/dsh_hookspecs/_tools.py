@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from msgspec import Struct
 
 from ._events import ToolCall
@@ -34,7 +34,7 @@ class ToolContext:
     call: ToolCall
     session: SessionView
     now: datetime
-    lineage: Lineage = NoRelatives()
+    lineage: Lineage = field(factory=NoRelatives)
     spawn: Spawn = no_spawn
 
 
