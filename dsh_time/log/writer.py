@@ -162,9 +162,7 @@ class Log:
         with self._one_at_a_time:
             self._check_usable()
             if self.synced_seq + 1 < self.next_seq:
-                self._or_poison(self._io.sync_data, self._log)
-                self.synced_seq = self.next_seq - 1
-                self._b += 1
+                self._sync()
 
     def write_side_file(self, data: bytes) -> str:
         """Store large output beside the log, synced, and return the name that an event may give for it.
@@ -224,13 +222,21 @@ class Log:
             raise
 
     def _roll_back(self) -> None:
+        """Take back what a failed write left, and sync that: else a power failure could bring lines of it back."""
         self._failure = "taking back a failed write was interrupted"
         try:
             self._io.truncate(self._log, self._end)
         except OSError as error:
             self._failure = f"a failed write could not be taken back ({error.strerror})"
             raise LogPoisoned(self.path, self._failure) from error
+        self._sync()
         self._failure = None
+
+    def _sync(self) -> None:
+        self._or_poison(self._io.sync_data, self._log)
+        if self.synced_seq + 1 < self.next_seq:  # a stretch without a line has no number
+            self.synced_seq = self.next_seq - 1
+            self._b += 1
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():

@@ -4,8 +4,10 @@ import errno
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dsh_time.errors import DshTimeError
-from dsh_time.log import FILES, Log
+from dsh_time.log import FILES, Log, SessionHeader, fork, salvage
 
 if TYPE_CHECKING:
     from .conftest import Disk, FaultyIo
@@ -74,3 +76,51 @@ def test_no_failing_call_loses_an_acknowledged_event_or_raises_anything_untyped(
                 log.append(disk.drafts(log.next_seq))
                 log.close()
     assert runs > 300
+
+
+def test_no_write_that_takes_only_a_part_changes_anything(disk: "Disk", faulty: "FaultyIo") -> None:
+    """R6: every write, cut short at every length."""
+    live(disk, faulty)
+    content = disk.content()
+    root = disk.root
+    for nth in range(1, faulty.count("write") + 1):
+        for length in (1, 2, 50, 137, 150):
+            disk.directory = root / f"{nth}-{length}" / "s1"
+            io = type(faulty)()
+            io.fail("write", nth, b"x" * length)
+            assert live(disk, io) == (5, 5)
+            assert disk.content() == content
+
+
+@pytest.mark.parametrize("copy", ["fork", "salvage"])
+def test_no_failing_call_leaves_half_a_copy_or_touches_the_source(disk: "Disk", faulty: "FaultyIo", copy: str) -> None:
+    """Every call times every errno: the copy is there whole or not at all, and can be made again."""
+    with disk.create() as log:
+        log.append(disk.drafts(0, 1))
+        log.write_side_file(b"output")
+        log.append(disk.drafts(2))
+        log.sync()
+    before = {name: (disk.directory / name).read_bytes() for name in disk.names()}
+    target = disk.root / "s2"
+
+    def make(io: "FaultyIo") -> None:
+        if copy == "fork":
+            fork(disk.directory, target, SessionHeader(id="s2", created_at=1, writer="w"), 1, io=io)
+        else:
+            salvage(disk.directory, target, created_at=1, writer="w", io=io)
+
+    make(faulty)
+    expected = disk.read(target)
+    for operation, total in {operation: faulty.count(operation) for operation, _ in faulty.calls}.items():
+        for nth in range(1, total + 1):
+            for number in ERRNOS:
+                target = disk.root / f"{operation}-{nth}-{number}" / "s2"
+                io = type(faulty)()
+                io.fail(operation, nth, number)
+                with suppress(DshTimeError):
+                    make(io)
+                assert io.left_open() == []
+                if not (target / "log.jsonl").exists():
+                    make(type(faulty)())
+                assert disk.read(target) == expected
+    assert {name: (disk.directory / name).read_bytes() for name in disk.names()} == before
