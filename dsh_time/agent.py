@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Final
 
@@ -21,15 +21,17 @@ from attrs import field, frozen
 from dsh_hookspecs import (
     AssistantMessage,
     Block,
-    FoldType,
+    ChildAnswer,
     Header,
     InboxSpliced,
+    Lineage,
     Model,
     ModelError,
     ModelRequest,
     Payload,
     PluginError,
     Prompt,
+    SessionSpawned,
     Step,
     StepEnd,
     StepStart,
@@ -50,7 +52,7 @@ from .messages import Delivery, claimed, model_message, plugin_message, user_ent
 from .recorder import AgentEvent, OpenTurns, Recorder
 from .recovery import closing_events
 from .request import header_change
-from .session import Session
+from .session import Session, View
 from .tool_calls import ToolCalls
 
 _logger: Final = logging.getLogger(__name__)
@@ -69,6 +71,9 @@ class Runtime:
     monotonic: Callable[[], float]
     #: Wakes the sessions of these ids, those that are live here and idle.
     wake: Callable[[Iterable[str]], None]
+    lineage: Callable[[Session], Lineage]
+    #: Runs a child of the agent on a prompt; the last argument is the id of a child that goes on.
+    spawn: Callable[[Agent, str, str | None], Awaitable[ChildAnswer]]
     open_turns: OpenTurns = field(factory=OpenTurns)
 
 
@@ -81,20 +86,6 @@ class TurnResult:
     text: str
 
 
-@frozen
-class _View:
-    """The part of a session that plugins see."""
-
-    _session: Session
-
-    @property
-    def id(self) -> str:
-        return self._session.id
-
-    def fold(self, kind: type[FoldType], /) -> FoldType:
-        return self._session.fold(kind)
-
-
 class Agent:
     """Runs turns on a session. All methods are for the event loop's thread.
 
@@ -105,7 +96,9 @@ class Agent:
         self.session = session
         self._runtime = runtime
         self._recorder = Recorder(session, runtime.now_ms, runtime.open_turns)
-        self._view = _View(session)
+        self._view = View(session)
+        #: Children that run for a call of this agent.
+        self.children: set[Agent] = set()
         self._driver: asyncio.Task[None] | None = None
         self._model_task: asyncio.Task[None] | None = None
         #: Why the running turn has to end; None: it has not.
@@ -172,6 +165,14 @@ class Agent:
         if not self.busy:
             self._start(woken=True)
 
+    async def spawn(self, prompt: str, /, *, resume: str | None = None) -> ChildAnswer:
+        """Run a child session on a prompt, to the end of its turn, and return its answer.
+
+        `resume` is the id of a child made earlier, which goes on instead of a new one. Raises ToolError when it is no
+        child of this session or cannot be had now. Cancelling this agent cancels the child too.
+        """
+        return await self._runtime.spawn(self, prompt, resume)
+
     async def call_tool(self, name: str, arguments: str) -> ToolResult:
         """Run a tool for the user, with arguments in JSON. The model does not see it.
 
@@ -187,6 +188,8 @@ class Agent:
             self._cancelled = reason
             if self._model_task is not None:
                 self._model_task.cancel()
+            for child in self.children:
+                child.cancel("parent")
 
     async def idle(self) -> None:
         """Wait until no turn runs. Raises what broke the running turn."""
@@ -200,6 +203,11 @@ class Agent:
             await self.idle()
         finally:
             self.session.close()
+
+    def log_spawned(self, session_id: str) -> None:
+        """Make it durable that this session has the child `session_id`, which is about to be made."""
+        self._recorder.append([SessionSpawned(id=session_id)])
+        self.session.sync()
 
     def subscribe(self, listener: Callable[[AgentEvent], None]) -> Callable[[], None]:
         """Call `listener` with each event from now on; a failing one is logged. Returns what ends the subscription."""
@@ -326,7 +334,8 @@ class Agent:
         previous = baseline.before_turn if opened else baseline.newest
         if opened:
             self._recorder.append([StepStart(turn=turn, step=number), *self._claims()], now)
-        step = Step(self._view, turn, number, instant_at(now), _instant(previous))
+        lineage = self._runtime.lineage(self.session)
+        step = Step(self._view, turn, number, instant_at(now), _instant(previous), lineage)
         errors: list[PluginError] = []
         added = loadout.before_step(step, errors.append)
         if not opened:
@@ -435,7 +444,8 @@ class Agent:
         return loadout
 
     def _tool_calls(self, loadout: Loadout) -> ToolCalls:
-        return ToolCalls(self._recorder, self._view, loadout, self._runtime.limits, self._wake)
+        lineage = self._runtime.lineage(self.session)
+        return ToolCalls(self._recorder, self._view, lineage, self.spawn, loadout, self._runtime.limits, self._wake)
 
     def _wake(self, sessions: Iterable[str]) -> None:
         if not self._woken:

@@ -50,13 +50,19 @@ def decode_event(record: Record, path: Path) -> Event | None:
 class FoldSet:
     """The states of the host's folds and of `folds`, given as (owner, fold class). `path` is the log, for errors."""
 
-    def __init__(self, path: Path, folds: Iterable[tuple[str, type[Fold]]] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        folds: Iterable[tuple[str, type[Fold]]] = (),
+        *,
+        host_folds: Iterable[type[Fold]] = HOST_FOLDS,
+    ) -> None:
         self._path = path
         self._states: dict[type[Fold], Fold] = {}
         self._owners: dict[type[Fold], str] = {}
         self._readers: dict[str, tuple[type[Fold], ...]] = {}
         self._failures: list[FoldFailure] = []
-        for kind in HOST_FOLDS:
+        for kind in host_folds:
             self._add(HOST, kind, kind())
         for owner, kind in folds:
             self._start(owner, kind)

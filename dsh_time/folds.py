@@ -1,4 +1,4 @@
-"""The host's own folds: what the model sees, the request header, the inbox, the open turn, the baseline of gaps."""
+"""The host's own folds: what the model sees, the request header, the inbox, turns, gaps, children, the user's zone."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from dsh_hookspecs import (
     Rendered,
     RequestHeader,
     RequestHeaderDelta,
+    SessionSpawned,
+    SteeringMessage,
     StepEnd,
     StepStart,
     SurfaceReplace,
@@ -31,6 +33,7 @@ from dsh_hookspecs import (
     ToolResultBlock,
     TurnEnd,
     TurnStart,
+    UserMessage,
 )
 from dsh_hookspecs.timefmt import instant_at
 
@@ -273,5 +276,34 @@ class Baseline:
         return self if by_user or event.replaces is not None else evolve(self, newest=event.time)
 
 
+@frozen
+class Children:
+    """The child sessions this one made, in that order. Whether they are its children, their headers say."""
+
+    reads: ClassVar[tuple[type[Payload], ...]] = (SessionSpawned,)
+
+    ids: Vector[str] = field(factory=Vector)
+
+    def apply(self, event: Event) -> Self:
+        """Note a child."""
+        assert isinstance(event.data, SessionSpawned)
+        return type(self)(self.ids.append(event.data.id))
+
+
+@frozen
+class ClientZone:
+    """The zone that the user's newest message with one carried, as it was given; None: none did."""
+
+    reads: ClassVar[tuple[type[Payload], ...]] = (UserMessage, SteeringMessage)
+
+    name: str | None = None
+
+    def apply(self, event: Event) -> Self:
+        """Look at a message of the user."""
+        assert isinstance(event.data, UserMessage | SteeringMessage)
+        zone = event.data.source.get("clientTimeZone")
+        return type(self)(zone) if event.data.source.get("kind") == "user" and isinstance(zone, str) else self
+
+
 #: Registered with every session, before any plugin's.
-HOST_FOLDS: Final[Sequence[type[Fold]]] = (Surface, HeaderState, Inbox, Turns, Baseline)
+HOST_FOLDS: Final[Sequence[type[Fold]]] = (Surface, HeaderState, Inbox, Turns, Baseline, Children, ClientZone)

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Self
 
 import dsh_time
-from dsh_hookspecs import InboxSpliced, Model
+from dsh_hookspecs import ChildAnswer, InboxSpliced, Model, ToolError
 from dsh_hookspecs.timefmt import instant_at
 
 from .agent import Agent, Runtime
 from .deployment import Deployment
-from .errors import UnknownProvider
-from .folds import Inbox
+from .errors import LogError, UnknownProvider
+from .folds import ClientZone, Inbox
+from .lineage import MAX_DEPTH, LineageReader
 from .log import SessionHeader, fork
 from .models import BUILT_IN
 from .plugin_host import PluginHost
@@ -43,7 +44,9 @@ class Harness:
     """Makes, opens and forks sessions and gives each live one its agent.
 
     `root` is the directory that holds the sessions (default: the deployment's `sessions.root`, else the platform's
-    data folder). `plugins` and `model` replace those the deployment asks for. `force` writes on a network file system.
+    data folder). `plugins` and `model` replace those the deployment asks for. `now_ms` is the wall clock in epoch ms,
+    `monotonic` gives seconds that never go back, `new_id` names new sessions (default: by their time, UTC, and a
+    random end). `force` writes on a network file system.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Harness:
         model: Model | None = None,
         now_ms: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
+        new_id: Callable[[], str] | None = None,
         force: bool = False,
     ) -> None:
         self.plugins = PluginHost(deployment, monotonic=monotonic) if plugins is None else plugins
@@ -64,8 +68,10 @@ class Harness:
         self._model = model
         self._now_ms = now_ms
         self._monotonic = monotonic
+        self._new_id = new_id or self._dated_id
         self._force = force
         self._open_turns = OpenTurns()
+        self._lineage = LineageReader(self.store, self._live_session, lambda: self.plugins.loadout.folds)
 
     @property
     def model(self) -> Model:
@@ -84,12 +90,11 @@ class Harness:
 
     def create(self, session_id: str | None = None) -> Agent:
         """Make a new session; its id says when it was made (UTC). Raises LogError."""
-        session_id = session_id or self._new_id()
-        header = SessionHeader(id=session_id, created_at=self._now_ms(), writer=WRITER)
+        return self._create(SessionHeader(id=session_id or self._new_id(), created_at=self._now_ms(), writer=WRITER))
+
+    def _create(self, header: SessionHeader) -> Agent:
         model = self.model
-        session = Session.create(
-            self.store.directory(session_id), header, self.plugins.loadout.folds, force=self._force
-        )
+        session = Session.create(self.store.directory(header.id), header, self.plugins.loadout.folds, force=self._force)
         return self._agent(session, model)
 
     def open(self, session_id: str) -> Agent:
@@ -156,6 +161,8 @@ class Harness:
             now_ms=self._now_ms,
             monotonic=self._monotonic,
             wake=self._wake,
+            lineage=self._lineage.relatives_of,
+            spawn=self._spawn,
             open_turns=self._open_turns,
         )
         try:
@@ -165,10 +172,52 @@ class Harness:
             raise
         return agent
 
+    def _live_session(self, session_id: str) -> Session | None:
+        agent = self.live.get(session_id)
+        return None if agent is None else agent.session
+
+    async def _spawn(self, parent: Agent, prompt: str, resume: str | None) -> ChildAnswer:
+        child = self._make_child(parent) if resume is None else self._resume_child(parent, resume)
+        parent.children.add(child)
+        try:
+            result = await child.prompt(prompt, client_time_zone=parent.session.fold(ClientZone).name)
+        finally:
+            parent.children.discard(child)
+            await self.close_session(child.id)
+        return ChildAnswer(session=child.id, text=result.text, reason=result.reason)
+
+    def _make_child(self, parent: Agent) -> Agent:
+        session_id = self._new_id()
+        parent.log_spawned(session_id)
+        ancestors = self._lineage.relatives_of(parent.session).ancestors(MAX_DEPTH)
+        for ancestor in ancestors:
+            ancestor.sync()
+        header = SessionHeader(
+            id=session_id,
+            created_at=self._now_ms(),
+            writer=WRITER,
+            parent_session=parent.id,
+            ancestor_seqs=(parent.session.next_seq - 1, *(ancestor.last_seq for ancestor in ancestors)),
+            delegation_depth=parent.session.header.delegation_depth + 1,
+            origin="subagent",
+        )
+        return self._create(header)
+
+    def _resume_child(self, parent: Agent, session_id: str) -> Agent:
+        children = self._lineage.relatives_of(parent.session).descendants(1)
+        if session_id not in [child.session.id for child in children]:
+            raise ToolError(f"There is no child session {session_id!r} of this one.")
+        if session_id in self.live:
+            raise ToolError(f"The child session {session_id} is in use. Wait until it has ended.")
+        try:
+            return self.open(session_id)
+        except LogError as error:
+            raise ToolError(f"The child session {session_id} cannot go on: {error}") from error
+
     def _wake(self, sessions: Iterable[str]) -> None:
         for session_id in sessions:
             if (agent := self.live.get(session_id)) is not None:
                 agent.wake()
 
-    def _new_id(self) -> str:
+    def _dated_id(self) -> str:
         return f"{instant_at(self._now_ms()):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from attrs import frozen
 
-from dsh_hookspecs import Event, Fold, FoldType, Payload, PluginError, SurfaceReplace
+from dsh_hookspecs import Event, Fold, FoldType, Payload, PluginError, SessionView, SurfaceReplace
 
 from .fold_set import FoldSet
 from .loadout import Loadout
@@ -134,6 +135,22 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@frozen
+class View:
+    """The part of a session that plugins see."""
+
+    _session: SessionView
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._session.id
+
+    def fold(self, kind: type[FoldType], /) -> FoldType:
+        """Return the newest state of a fold; KeyError when nobody registered `kind`."""
+        return self._session.fold(kind)
 
 
 def encode_payload(payload: Payload) -> tuple[Payload, bytes]:

@@ -9,9 +9,11 @@ from attrs import frozen
 
 from dsh_hookspecs import (
     TOOL_NOT_STARTED,
+    Lineage,
     PluginError,
     SessionView,
     SideFile,
+    Spawn,
     ToolCall,
     ToolCallBlock,
     ToolContext,
@@ -35,6 +37,8 @@ class ToolCalls:
 
     recorder: Recorder
     view: SessionView
+    lineage: Lineage
+    spawn: Spawn
     loadout: Loadout
     limits: Limits
     wake: Callable[[Iterable[str]], None]
@@ -99,7 +103,7 @@ class ToolCalls:
         now = self.recorder.now_ms()
         self.recorder.append(calls, now)
         await self.recorder.sync()
-        return [ToolContext(call=call, session=self.view, now=instant_at(now)) for call in calls]
+        return [ToolContext(call, self.view, instant_at(now), self.lineage, self.spawn) for call in calls]
 
     async def _outcome(self, prepared: PreparedCall | Outcome, context: ToolContext) -> Outcome:
         if isinstance(prepared, Outcome):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ def make_harness(
     model: Model | None = None,
     clock: Clock | None = None,
     limits: Mapping[str, int] | None = None,
+    new_id: Callable[[], str] | None = None,
     plugins: Mapping[str, type] | PluginHost | None = None,
 ) -> Harness:
     """Return a harness whose model plays `answers` and whose plugins are the given ones."""
@@ -77,6 +78,7 @@ def make_harness(
         model=model or ScriptedModel(*answers),
         now_ms=clock or Clock(),
         monotonic=lambda: 0.0,
+        new_id=new_id,
     )
 
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from ..errors import LogUnreadable, SessionNotFound
 from .directory import LOG_NAME, open_log
 from .format import Record
-from .io import FILES, FileIo, release
+from .io import FILES, FileIo, durably, release
 from .scanner import FoundHeader, Position, find_header, pread, scan_lines
 
 _MARK = 64  #: bytes that are remembered from before the place that was read up to
@@ -38,6 +39,27 @@ class Tail:
         descriptor = open_log(self._io, self._directory)
         try:
             return self._read(descriptor)
+        finally:
+            release(self._io, descriptor)
+
+    def changed(self) -> bool:
+        """Whether the file is another, longer or shorter than where this reader is: a poll may give something.
+
+        Costs one look at the file's attributes. Raises SessionNotFound or LogUnreadable.
+        """
+        try:
+            status = self._io.stat_path(self._path)
+        except FileNotFoundError as error:
+            raise SessionNotFound(self._directory) from error
+        except OSError as error:
+            raise LogUnreadable(self._path, error.strerror or str(error)) from error
+        return (status.st_dev, status.st_ino, status.st_size) != (*self._identity, self._end.offset)
+
+    def sync(self) -> None:
+        """Make durable what was read, so that it may be told elsewhere. Raises LogPoisoned and others, as `poll`."""
+        descriptor = open_log(self._io, self._directory)
+        try:
+            durably(self._path, self._io.sync_data, descriptor)
         finally:
             release(self._io, descriptor)
 
