@@ -284,7 +284,8 @@ class Agent:
         return self.session.fold(Turns).open
 
     def _recover(self) -> None:
-        if events := closing_events(self.session.fold(Turns), self.session.next_seq):
+        fold = self.session.fold
+        if events := closing_events(fold(Turns), fold(Inbox), self.session.next_seq):
             self._recorder.append(events, self.session.last_time)
             self.session.sync()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar, Final, Self
 
 from attrs import evolve, field, frozen
@@ -12,6 +12,7 @@ from dsh_hookspecs import (
     TOOL_OUTCOME_UNKNOWN,
     AssistantMessage,
     ChatMessage,
+    ContextMessage,
     Event,
     Fold,
     Header,
@@ -184,28 +185,44 @@ class HeaderState:
 class Inbox:
     """Messages that wait: prompts for the next turns, and steers and injects for the next step."""
 
-    reads: ClassVar[tuple[type[Payload], ...]] = (InboxSpliced,)
+    reads: ClassVar[tuple[type[Payload], ...]] = (InboxSpliced, UserMessage, SteeringMessage, ContextMessage)
 
     next_turn: tuple[InboxEntry, ...] = ()
     next_step: tuple[InboxEntry, ...] = ()
+    #: Claimed, and not logged as messages yet. Both stand in one batch, but a crash can part them.
+    claimed: tuple[InboxEntry, ...] = ()
 
     def apply(self, event: Event) -> Self:
-        """Splice the list that the event names."""
+        """Splice the list that the event names; see which claimed entries became messages."""
         data = event.data
-        assert isinstance(data, InboxSpliced)
+        if not isinstance(data, InboxSpliced):
+            assert isinstance(data, UserMessage | SteeringMessage | ContextMessage)
+            return self._without_claimed({data.id}) if self.claimed else self
+        state = self._without_claimed({entry.message.id for entry in data.inserted})
         if data.target == "next-turn":
-            return evolve(self, next_turn=_spliced(self.next_turn, data))
-        return evolve(self, next_step=_spliced(self.next_step, data))
+            left, removed = _spliced(self.next_turn, data)
+            state = evolve(state, next_turn=left)
+        else:
+            left, removed = _spliced(self.next_step, data)
+            state = evolve(state, next_step=left)
+        return state if data.outcome is not None else evolve(state, claimed=(*state.claimed, *removed))
 
     @property
     def steered(self) -> bool:
         """Whether a steer waits."""
         return any(entry.delivery == "steer" for entry in self.next_step)
 
+    def _without_claimed(self, ids: Set[str]) -> Self:
+        return evolve(self, claimed=tuple(entry for entry in self.claimed if entry.message.id not in ids))
 
-def _spliced(entries: tuple[InboxEntry, ...], splice: InboxSpliced) -> tuple[InboxEntry, ...]:
+
+def _spliced(
+    entries: tuple[InboxEntry, ...], splice: InboxSpliced
+) -> tuple[tuple[InboxEntry, ...], tuple[InboxEntry, ...]]:
+    """Return the list after the splice, and what it removed."""
     start = max(splice.start, 0)
-    return entries[:start] + splice.inserted + entries[start + max(splice.removed_count, 0) :]
+    end = start + max(splice.removed_count, 0)
+    return entries[:start] + splice.inserted + entries[end:], entries[start:end]
 
 
 @frozen

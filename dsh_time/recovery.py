@@ -8,6 +8,7 @@ from dsh_hookspecs import (
     TOOL_NOT_STARTED,
     TOOL_OUTCOME_UNKNOWN,
     ChatMessage,
+    InboxSpliced,
     Payload,
     SideFile,
     StepEnd,
@@ -18,7 +19,7 @@ from dsh_hookspecs import (
     TurnEndReason,
 )
 
-from .folds import Turns
+from .folds import Inbox, Turns
 
 NOT_STARTED: Final = (
     f"{TOOL_NOT_STARTED}: the harness stopped before this call started. It did not run. "
@@ -30,8 +31,11 @@ OUTCOME_UNKNOWN: Final = (
 )
 
 
-def closing_events(turns: Turns, next_seq: int) -> list[Payload]:
-    """Return what closes the open turn, if one is: a result per unanswered call, `step/end`, `turn/end`."""
+def closing_events(turns: Turns, inbox: Inbox, next_seq: int) -> list[Payload]:
+    """Return what closes the open turn, if one is: a result per unanswered call, `step/end`, `turn/end`.
+
+    What the turn had claimed from the inbox and not logged goes back there.
+    """
     if not turns.open:
         return []
     events: list[Payload] = []
@@ -51,7 +55,10 @@ def closing_events(turns: Turns, next_seq: int) -> list[Payload]:
     if turns.step_open:
         events.append(StepEnd(turn=turns.turn, step=turns.step))
     events.append(TurnEnd(turn=turns.turn, reason=TurnEndReason(kind="interrupted")))
-    return events
+    prompts = tuple(entry for entry in inbox.claimed if entry.delivery == "followup")
+    others = tuple(entry for entry in inbox.claimed if entry.delivery != "followup")
+    back = InboxSpliced("next-turn", 0, inserted=prompts), InboxSpliced("next-step", 0, inserted=others)
+    return events + [splice for splice in back if splice.inserted]
 
 
 def tool_result(
