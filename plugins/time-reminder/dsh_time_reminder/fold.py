@@ -18,20 +18,27 @@ from dsh_hookspecs import (
     MODEL_VISIBLE,
     Event,
     Payload,
+    Scalar,
     SteeringMessage,
     ToolCall,
     ToolError,
     ToolResult,
     ToolResultBlock,
+    TurnStart,
     UserMessage,
 )
 from dsh_hookspecs.timefmt import InstantOutOfRange, instant_at, zone_names
 
 from .counters import Counters, changed
+from .journal import Journal, change_of
 from .tools import TIME_COUNTER, TIME_MODE, Mode, TimeCounterArguments, TimeModeArguments, checked_mode
 
 #: The plugin's name: `source.kind` of its messages and `owner` of its calls.
 PLUGIN: Final = "dsh-time-reminder"
+
+#: `source.form` of a reading, and of what tells of changes in a relative.
+NOTICE: Final = "notice"
+RELAY: Final = "relay"
 
 #: Calls without a result that are remembered. A call whose outcome is unknown may still get its real result.
 _MAX_PENDING: Final = 64
@@ -66,10 +73,12 @@ class TimeState:
     """The fold. What is None was never said in this log, so the deployment's defaults are in force.
 
     `cron` is the expression last set by a call, whatever the mode since. `zone` is the newest one that a message of
-    the user carried. `reading` and `mode_call` are the last in the log, not the latest by their clocks.
+    the user carried. `reading` and `mode_call` are the last in the log, not the latest by their clocks. `journal` has
+    the changes of `counters` for the session's relatives, and `told` says, by session id, up to which event of a
+    relative's log this session has been told of changes there. `turn` is the newest turn that was opened.
     """
 
-    reads: ClassVar[tuple[type[Payload], ...]] = (*MODEL_VISIBLE, ToolCall)
+    reads: ClassVar[tuple[type[Payload], ...]] = (*MODEL_VISIBLE, ToolCall, TurnStart)
 
     mode: Mode | None = None
     cron: str | None = None
@@ -77,6 +86,9 @@ class TimeState:
     reading: LoggedReading | None = None
     zone: str | None = None
     counters: Counters = field(factory=dict)
+    journal: Journal = field(factory=Journal)
+    told: Mapping[str, int] = field(factory=dict)
+    turn: int = 0
     _pending: Mapping[str, _Pending] = field(factory=dict)
 
     def apply(self, event: Event, /) -> Self:
@@ -87,17 +99,31 @@ class TimeState:
         if isinstance(data, ToolCall):
             return state._called(_Pending(event.seq, event.time, data))
         if isinstance(data, ToolResult):
-            return state._answered(data)
+            return state._answered(event.seq, data)
         if isinstance(data, UserMessage | SteeringMessage):
             return state._said(event.seq, data)
-        return state
+        return evolve(state, turn=data.turn) if isinstance(data, TurnStart) else state
+
+    def with_mode(self, arguments: TimeModeArguments) -> Self:
+        """What a call of `time_mode` makes of mode and expression; a report makes nothing of them.
+
+        Raises ToolError, with text for the model.
+        """
+        cron = checked_mode(arguments)
+        if arguments.mode is None:
+            return self
+        return evolve(self, mode=arguments.mode, cron=self.cron if cron is None else cron.text)
 
     def _said(self, seq: int, message: UserMessage | SteeringMessage) -> Self:
         source = message.source
         if source.get("kind") == "user":
             zone = source.get("clientTimeZone")
             return evolve(self, zone=zone) if zone != self.zone and zone in zone_names() else self
-        if source.get("kind") != PLUGIN or source.get("form") != "notice":
+        if source.get("kind") != PLUGIN:
+            return self
+        if source.get("form") == RELAY:
+            return self._was_told(source.get("senderSessionId"), source.get("upTo"))
+        if source.get("form") != NOTICE:
             return self
         sampled_at = source.get("sampledAt")
         if type(sampled_at) is not int:
@@ -108,13 +134,18 @@ class TimeState:
             return self
         return evolve(self, reading=LoggedReading(seq, sampled_at))
 
+    def _was_told(self, sender: Scalar, up_to: Scalar) -> Self:
+        if not isinstance(sender, str) or type(up_to) is not int:
+            return self
+        return evolve(self, told={**self.told, sender: up_to})
+
     def _called(self, pending: _Pending) -> Self:
         if pending.call.owner != PLUGIN:
             return self
         calls = {**_without(self._pending, pending.call.id), pending.call.id: pending}
         return evolve(self, pending=dict(islice(calls.items(), max(0, len(calls) - _MAX_PENDING), None)))
 
-    def _answered(self, result: ToolResult) -> Self:
+    def _answered(self, seq: int, result: ToolResult) -> Self:
         block = result.message.content[0] if result.message.content else None
         if not isinstance(block, ToolResultBlock) or result.stands_in or block.id not in self._pending:
             return self
@@ -123,28 +154,24 @@ class TimeState:
         if block.is_error or result.error is not None:
             return state
         try:
-            return state._adopted(pending)
+            return state._adopted(seq, pending)
         except (ToolError, msgspec.DecodeError, ValueError):
             # It reported success, but no such call would be taken. ValueError: a lone surrogate in the arguments.
             return state
 
-    def _adopted(self, pending: _Pending) -> Self:
+    def _adopted(self, seq: int, pending: _Pending) -> Self:
         call = pending.call
+        written = call.arguments.strip() or "{}"  # as the host reads them
         if call.name == TIME_COUNTER:
-            counter = msgspec.json.decode(call.arguments, type=TimeCounterArguments)
-            return evolve(self, counters=changed(self.counters, counter, pending.time))
+            counter = msgspec.json.decode(written, type=TimeCounterArguments)
+            counters = changed(self.counters, counter, pending.time)
+            change = change_of(counter, self.counters, counters)
+            return self if change is None else evolve(self, counters=counters, journal=self.journal.added(seq, change))
         if call.name != TIME_MODE:
             return self
-        arguments = msgspec.json.decode(call.arguments, type=TimeModeArguments)
-        cron = checked_mode(arguments)
-        if arguments.mode is None:
-            return self
-        return evolve(
-            self,
-            mode=arguments.mode,
-            cron=self.cron if cron is None else cron.text,
-            mode_call=ModeCall(pending.seq, pending.time),
-        )
+        arguments = msgspec.json.decode(written, type=TimeModeArguments)
+        state = self.with_mode(arguments)
+        return state if state is self else evolve(state, mode_call=ModeCall(pending.seq, pending.time))
 
 
 def _without(calls: Mapping[str, _Pending], call: str) -> dict[str, _Pending]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import frozen
 
-from dsh_hookspecs.timefmt import epoch_ms, load_zone
+from dsh_hookspecs.timefmt import epoch_ms, load_zone, zone_names
 
 from .cron import Cron, parse_cron
 from .fires import newest_fire
@@ -52,12 +54,25 @@ def cadence(state: TimeState, default_mode: Mode, default_cron: str, fine_interv
     return Cadence(state.mode or default_mode, parse_cron(state.cron or default_cron), fine_interval_ms)
 
 
-def zone_in_force(configured: str | None, state: TimeState, process: str) -> ZoneInfo:
+def zone_in_force(configured: str | None, state: TimeState, process: Callable[[], str]) -> ZoneInfo:
     """The session's zone: the configured one, else the newest one a message of the user carried, else the process's.
 
-    All three are names that `load_zone` takes; it raises BadZone for another.
+    All three are names that `load_zone` takes; it raises BadZone for another. `process` is asked only for want of the
+    others.
     """
-    return load_zone(configured or state.zone or process)
+    return load_zone(configured or state.zone or process())
+
+
+@cache
+def process_zone() -> str:
+    """The zone of this process (`TZ`, else the system's setting); UTC when it has no name that `load_zone` takes."""
+    import tzlocal
+
+    try:
+        name: str | None = tzlocal.get_localzone_name()
+    except Exception:  # ZoneInfoNotFoundError, but also what odd files below /etc make it raise
+        return "UTC"
+    return name if name in zone_names() else "UTC"
 
 
 def due(state: TimeState, cadence: Cadence, zone: ZoneInfo, step: int, now: datetime) -> Due | None:

@@ -27,11 +27,15 @@ _LABEL: Final = "[counters] "
 
 @frozen
 class ShownCounter:
-    """A counter that a reading shows; `session` is the id of the relative that owns it, empty for an own one."""
+    """A counter that is shown; `session` is the id of the relative that owns it, empty for an own one.
+
+    `at_rest`: that relative is not open in this process.
+    """
 
     name: str
     counter: Counter
     session: str = ""
+    at_rest: bool = False
 
 
 @frozen
@@ -55,7 +59,7 @@ class Reading:
     @property
     def text(self) -> str:
         """The whole framed text. Raises InstantOutOfRange where an instant has no date in the zone."""
-        lines = [self._sampled, f"Time mode: {self._mode}", self._elapsed]
+        lines = [self._sampled, mode_line(self.cadence, self.zone, self.previous), self._elapsed]
         if self.counters:
             entries = [counter_entry(shown, epoch_ms(self.now)) for shown in self.counters]
             lines.append(_LABEL + capped(entries, ", ", MAX_BYTES - len(_LABEL)))
@@ -74,11 +78,6 @@ class Reading:
         return f"Time sampled while preparing turn {self.turn}, step {self.step}: {stamp}{weekday}"
 
     @property
-    def _mode(self) -> str:
-        previous = "none" if self.previous is None else format_stamp(instant_at(self.previous), self.zone)
-        return f"{self.cadence.mode} ({cadence_text(self.cadence, self.zone)}; previous reading {previous})"
-
-    @property
     def _elapsed(self) -> str:
         if self.step == 1:
             what, kind = "model-visible message", "message"
@@ -89,6 +88,12 @@ class Reading:
         if since is not None:
             elapsed = format_duration(epoch_ms(self.now) - since)
         return f"Elapsed since the preceding {what}: {elapsed}"
+
+
+def mode_line(cadence: Cadence, zone: ZoneInfo, previous: int | None) -> str:
+    """`Time mode: cron (daily 00:00 UTC; previous reading …)`; `previous` is the last reading's instant in epoch ms."""
+    shown = "none" if previous is None else format_stamp(instant_at(previous), zone)
+    return f"Time mode: {cadence.mode} ({cadence_text(cadence, zone)}; previous reading {shown})"
 
 
 def cadence_text(cadence: Cadence, zone: ZoneInfo) -> str:

@@ -41,7 +41,7 @@ class TimeModeArguments(Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 
 class TimeCounterArguments(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Arguments of `time_counter`. Which ones an action uses is checked by `counters.check_arguments`."""
+    """Arguments of `time_counter`."""
 
     action: Annotated[
         Action,

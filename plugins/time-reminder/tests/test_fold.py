@@ -269,4 +269,5 @@ def test_the_fold_reads_what_it_uses() -> None:
         "assistant/message",
         "tool/call",
         "tool/result",
+        "turn/start",
     }

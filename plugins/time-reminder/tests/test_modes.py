@@ -85,7 +85,7 @@ class Session:
 
     def step(self, event: dict[str, Any]) -> dict[str, Any] | None:
         now = instant_at(millis(event["at"]))
-        zone = zone_in_force(self.config.get("timeZone"), self.state, self.process_zone)
+        zone = zone_in_force(self.config.get("timeZone"), self.state, lambda: self.process_zone)
         in_force = cadence(
             self.state,
             self.config.get("defaultMode", "cron"),
