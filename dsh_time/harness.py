@@ -24,7 +24,7 @@ from .deployment import Deployment
 from .errors import LogError, UnknownProvider
 from .folds import ClientZone, Inbox
 from .lineage import MAX_DEPTH, LineageReader
-from .log import SessionHeader, fork
+from .log import FILES, FileIo, SessionHeader, fork
 from .models import BUILT_IN
 from .plugin_host import PluginHost
 from .recorder import OpenTurns
@@ -46,7 +46,7 @@ class Harness:
     `root` is the directory that holds the sessions (default: the deployment's `sessions.root`, else the platform's
     data folder). `plugins` and `model` replace those the deployment asks for. `now_ms` is the wall clock in epoch ms,
     `monotonic` gives seconds that never go back, `new_id` names new sessions (default: by their time, UTC, and a
-    random end). `force` writes on a network file system.
+    random end). `io` is what the logs of live sessions touch files through. `force` writes on a network file system.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Harness:
         now_ms: Callable[[], int] = wall_clock_ms,
         monotonic: Callable[[], float] = time.monotonic,
         new_id: Callable[[], str] | None = None,
+        io: FileIo = FILES,
         force: bool = False,
     ) -> None:
         self.plugins = PluginHost(deployment, monotonic=monotonic) if plugins is None else plugins
@@ -69,6 +70,7 @@ class Harness:
         self._now_ms = now_ms
         self._monotonic = monotonic
         self._new_id = new_id or self._dated_id
+        self._io = io
         self._force = force
         self._open_turns = OpenTurns()
         self._lineage = LineageReader(self.store, self._live_session, lambda: self.plugins.loadout.folds)
@@ -94,7 +96,8 @@ class Harness:
 
     def _create(self, header: SessionHeader) -> Agent:
         model = self.model
-        session = Session.create(self.store.directory(header.id), header, self.plugins.loadout.folds, force=self._force)
+        directory, folds = self.store.directory(header.id), self.plugins.loadout.folds
+        session = Session.create(directory, header, folds, io=self._io, force=self._force)
         return self._agent(session, model)
 
     def open(self, session_id: str) -> Agent:
@@ -105,7 +108,8 @@ class Harness:
         if (agent := self.live.get(session_id)) is not None:
             return agent
         model = self.model
-        session = Session.open(self.store.directory(session_id), self.plugins.loadout.folds, force=self._force)
+        directory, folds = self.store.directory(session_id), self.plugins.loadout.folds
+        session = Session.open(directory, folds, io=self._io, force=self._force)
         return self._agent(session, model)
 
     def fork(self, session_id: str, new_id: str | None = None) -> str:

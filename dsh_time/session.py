@@ -13,7 +13,7 @@ from dsh_hookspecs import Event, Fold, FoldType, Payload, PluginError, SessionVi
 
 from .fold_set import FoldSet
 from .loadout import Loadout
-from .log import Draft, Log, Record, SessionHeader, clean_text, scan
+from .log import FILES, Draft, FileIo, Log, Record, SessionHeader, clean_text, scan
 
 
 class Session:
@@ -37,13 +37,21 @@ class Session:
         header: SessionHeader,
         folds: Iterable[tuple[str, type[Fold]]] = (),
         *,
+        io: FileIo = FILES,
         force: bool = False,
     ) -> Self:
         """Make a new session. Raises what `Log.create` raises."""
-        return cls(Log.create(directory, header, force=force), FoldSet(directory, folds))
+        return cls(Log.create(directory, header, io=io, force=force), FoldSet(directory, folds))
 
     @classmethod
-    def open(cls, directory: Path, folds: Iterable[tuple[str, type[Fold]]] = (), *, force: bool = False) -> Self:
+    def open(
+        cls,
+        directory: Path,
+        folds: Iterable[tuple[str, type[Fold]]] = (),
+        *,
+        io: FileIo = FILES,
+        force: bool = False,
+    ) -> Self:
         """Open an existing session, folding its log in one pass. Raises what `Log.open` raises."""
         states = FoldSet(directory, folds)
         last_time: int | None = None
@@ -53,7 +61,7 @@ class Session:
             last_time = record.time
             states.apply_record(record)
 
-        session = cls(Log.open(directory, on_record, force=force), states)
+        session = cls(Log.open(directory, on_record, io=io, force=force), states)
         if last_time is not None:
             session.last_time = last_time
         return session

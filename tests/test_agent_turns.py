@@ -29,10 +29,11 @@ from dsh_hookspecs import (
 )
 from dsh_time.errors import LogPoisoned, WriteFailed
 from dsh_time.harness import Harness
+from dsh_time.log import FileIo
 from dsh_time.models.scripted import ScriptedModel, call, fail, finish, pause, reason, say, truncated
 from dsh_time.recorder import AgentEvent
 
-from .kit import START_MS, Clock, logged, make_harness, payloads, types
+from .kit import START_MS, Clock, logged, make_harness, payloads, plugin_host, types
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
@@ -46,6 +47,27 @@ class Echo:
     @hookimpl
     def register_tools(self) -> list[Tool]:
         return [Tool("echo", "Says hello.", Nothing, lambda arguments, context: "hello")]
+
+
+class Syncs(FileIo):
+    """Counts how often the content of a log is made durable."""
+
+    count = 0
+
+    def sync_data(self, descriptor: int) -> None:
+        self.count += 1
+        super().sync_data(descriptor)
+
+
+async def test_a_turn_waits_for_the_disk_before_each_request_and_tool_and_at_its_end(tmp_path: Path) -> None:
+    io, host = Syncs(), plugin_host({"dsh-echo": Echo})
+    model = ScriptedModel(call("echo"), say("Done."))
+    async with Harness(host.deployment, root=tmp_path, plugins=host, model=model, io=io) as harness:
+        await harness.create("one").prompt("Hi")
+        assert io.count == 4
+        await harness.close_session("one")
+        harness.open("one")
+    assert io.count == 5
 
 
 async def test_a_prompt_is_logged_then_asked_then_answered(tmp_path: Path) -> None:
