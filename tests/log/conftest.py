@@ -2,7 +2,7 @@
 
 import errno
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 
 from dsh_time.log import FILES, Draft, FileIo, Log, Record, SessionHeader, scan
 from dsh_time.log.format import encode_header, encode_record
+
+from .victims_program import Victims
 
 
 class Disk:
@@ -144,3 +146,11 @@ for _operation in OPERATIONS:
 @pytest.fixture
 def faulty() -> FaultyIo:
     return FaultyIo()
+
+
+@pytest.fixture(scope="session")
+def victims() -> Iterator[Victims]:
+    """Processes to be killed, one at a time."""
+    program = Victims()
+    yield program
+    program.close()
