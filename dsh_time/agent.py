@@ -48,12 +48,14 @@ from .deployment import Limits
 from .errors import AgentBusy
 from .folds import Baseline, HeaderState, Inbox, Surface, Turns
 from .loadout import Loadout, Rejection
+from .log import clean_text
 from .messages import Delivery, claimed, model_message, plugin_message, user_entry
 from .recorder import AgentEvent, OpenTurns, Recorder
 from .recovery import closing_events
 from .request import header_change
 from .session import Session, View
 from .tool_calls import ToolCalls
+from .tools import text_of
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -103,8 +105,8 @@ class Agent:
         self._model_task: asyncio.Task[None] | None = None
         #: Why the running turn has to end; None: it has not.
         self._cancelled: str | None = None
-        #: Whether something that wakes came after the cancelling.
-        self._resume = False
+        #: Whether a prompt or a steer came since the driver began, and since the cancelling.
+        self._prompted = False
         #: Whether the running turn was opened by a wake: such a turn wakes nobody.
         self._woken = False
         #: The newest answer's text in the running turn, and the prompts the turn answers.
@@ -139,10 +141,10 @@ class Agent:
 
     def followup(self, text: str, *, client_time_zone: str | None = None) -> str:
         """Give a prompt: it opens a turn now, or the next one when a turn runs. Returns the message's id."""
+        self._recover()
         if self.busy or self.session.fold(Inbox).next_turn:
             message_id = self._put("followup", text, client_time_zone)
         else:
-            self._recover()
             message_id = self._recorder.message_id(1)
             entry = user_entry("followup", message_id, text, client_time_zone)
             self._recorder.append([TurnStart(turn=self.session.fold(Turns).turn + 1), claimed(entry)])
@@ -152,6 +154,7 @@ class Agent:
 
     def steer(self, text: str, *, client_time_zone: str | None = None) -> str:
         """Give a message to the next step; opens a turn when none runs. Returns the message's id."""
+        self._recover()
         message_id = self._put("steer", text, client_time_zone)
         self._start()
         return message_id
@@ -163,6 +166,7 @@ class Agent:
     def wake(self) -> None:
         """Let an idle agent look whether a plugin has something to say; without that no turn opens."""
         if not self.busy:
+            self._recover()
             self._start(woken=True)
 
     async def spawn(self, prompt: str, /, *, resume: str | None = None) -> ChildAnswer:
@@ -185,7 +189,7 @@ class Agent:
     def cancel(self, reason: str = "user") -> None:
         """End the running turn as soon as started tools are done; what was streamed and what waits is kept."""
         if self.busy and self._cancelled is None:
-            self._cancelled = reason
+            self._cancelled, self._prompted = reason, False
             if self._model_task is not None:
                 self._model_task.cancel()
             for child in self.children:
@@ -217,11 +221,11 @@ class Agent:
 
     def _start(self, *, woken: bool = False) -> None:
         if self._driver is None:
-            self._cancelled, self._resume = None, False
+            self._cancelled, self._prompted = None, not woken
             self._driver = asyncio.get_running_loop().create_task(self._drive(woken))
             self._driver.add_done_callback(self._stopped)
         else:
-            self._resume = self._cancelled is not None
+            self._prompted = True
 
     async def _drive(self, woken: bool) -> None:
         self._runtime.open_turns.count += 1
@@ -247,10 +251,10 @@ class Agent:
             _logger.error("A turn of session %s broke off: %s", self.id, error)
 
     def _goes_on(self) -> bool:
-        """Whether nobody cancelled, or something that wakes came after the cancelling."""
-        if self._resume:
-            self._cancelled, self._resume = None, False
-        return self._cancelled is None
+        """Whether somebody wants another turn: entries that were kept in the inbox wake nothing by themselves."""
+        if self._prompted:
+            self._cancelled = None
+        return self._prompted
 
     def _release(self, outcome: TurnResult | Exception | None) -> None:
         """Tell everybody who still waits for a prompt's turn that it will not come now."""
@@ -284,6 +288,9 @@ class Agent:
         return self.session.fold(Turns).open
 
     def _recover(self) -> None:
+        """Close a turn that is open and does not run."""
+        if self.busy:
+            return
         fold = self.session.fold
         if events := closing_events(fold(Turns), fold(Inbox), self.session.next_seq):
             self._recorder.append(events, self.session.last_time)
@@ -363,7 +370,9 @@ class Agent:
         )
         change = header_change(state.header, header)
         self._recorder.append(errors if change is None else [*errors, change], now)
-        return header
+        logged = self.session.fold(HeaderState).header
+        assert logged is not None
+        return logged
 
     async def _request(self, loadout: Loadout, turn: int, number: int, header: Header) -> TurnEndReason | None:
         """Ask the model, log its answer and run its calls. Returns why the turn ends, None when it goes on."""
@@ -415,7 +424,8 @@ class Agent:
         if self._cancelled is not None and answer.stop_reason is None:
             return TurnEndReason(kind="aborted", reason=self._cancelled)
         if isinstance(error, Exception):
-            return TurnEndReason(kind="error", type=type(error).__name__, message=str(error) or type(error).__name__)
+            name = type(error).__name__
+            return TurnEndReason(kind="error", type=name, message=text_of(error) or name)
         if error is not None:
             raise error
         if answer.stop_reason is None:
@@ -426,7 +436,7 @@ class Agent:
         self, turn: int, number: int, answer: Answer, content: tuple[Block, ...], *, interrupted: bool = False
     ) -> None:
         message = model_message(self._runtime.model.config, content, self._recorder.message_id())
-        self._text = message.text
+        self._text = clean_text(message.text)[0]
         event = AssistantMessage(
             turn=turn,
             step=number,

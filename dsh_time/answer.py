@@ -63,17 +63,17 @@ class Answer:
             case Retrying():
                 return
             case TextDelta(text):
-                part = self._part(TextDelta)
-            case ReasoningDelta(text, replay):
+                part, more = self._part(TextDelta), ""
+            case ReasoningDelta(text, more):
                 part = self._part(ReasoningDelta)
-                part.replay += replay
-            case ToolCallDelta(index, name, text):
+                part.replay += more
+            case ToolCallDelta(index, more, text):
                 part = self._part(ToolCallDelta, index)
-                part.name += name
+                part.name += more
         if self._first_output is None:
             self._first_output = self.monotonic()
         part.pieces.append(text)
-        self._characters += len(text) + 1
+        self._characters += len(text) + len(more) + 1
         if self._characters > MAX_CHARACTERS:
             raise ModelError(f"The answer is longer than {MAX_CHARACTERS:,} characters; lower the output token limit.")
 

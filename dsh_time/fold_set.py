@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -67,11 +67,6 @@ class FoldSet:
         for owner, kind in folds:
             self._start(owner, kind)
 
-    @property
-    def plugin_kinds(self) -> tuple[type[Fold], ...]:
-        """The fold classes of plugins."""
-        return tuple(kind for kind, owner in self._owners.items() if owner != HOST)
-
     def state(self, kind: type[FoldType]) -> FoldType:
         """Return the newest state; KeyError when nobody registered `kind`."""
         return cast(FoldType, self._states[kind])
@@ -91,19 +86,22 @@ class FoldSet:
     def apply(self, event: Event) -> None:
         """Apply one event to each fold that reads its type."""
         for kind in self._readers.get(event.data.type, ()):
+            if (state := self._states.get(kind)) is None:
+                continue  # another fold of its plugin has just failed on this event
             try:
-                self._states[kind] = self._states[kind].apply(event)
+                self._states[kind] = state.apply(event)
             except Exception as error:
                 if self._owners[kind] == HOST:
                     raise
-                self._fail(kind, error)
+                self._fail(self._owners[kind], kind, error)
 
-    def remove(self, kinds: Iterable[type[Fold]]) -> None:
-        """Forget these folds and their states."""
-        for kind in kinds:
-            self._states.pop(kind, None)
-            self._owners.pop(kind, None)
-        self._index()
+    def keep(self, folds: Sequence[tuple[str, type[Fold]]]) -> list[tuple[str, type[Fold]]]:
+        """Forget plugins' folds that are not among `folds`, and return those of `folds` that are not here."""
+        owners = {kind: owner for owner, kind in folds}
+        self._remove([kind for kind, owner in self._owners.items() if owner != HOST and kind not in owners])
+        for kind in owners.keys() & self._states.keys():
+            self._owners[kind] = owners[kind]
+        return [(owner, kind) for owner, kind in folds if kind not in self._states]
 
     def take_over(self, other: FoldSet) -> None:
         """Add the folds of `other` that are not here, with their states and failures."""
@@ -113,10 +111,12 @@ class FoldSet:
         self._failures.extend(other._failures)
 
     def _start(self, owner: str, kind: type[Fold]) -> None:
+        if owner in {failure.owner for failure in self._failures}:
+            return
         try:
             self._add(owner, kind, kind())
         except Exception as error:
-            self._failures.append(FoldFailure(owner, kind.__qualname__, error))
+            self._fail(owner, kind, error)
 
     def _add(self, owner: str, kind: type[Fold], state: Fold) -> None:
         self._states[kind], self._owners[kind] = state, owner
@@ -129,7 +129,11 @@ class FoldSet:
                 readers.setdefault(payload.type, []).append(kind)
         self._readers = {name: tuple(kinds) for name, kinds in readers.items()}
 
-    def _fail(self, kind: type[Fold], error: Exception) -> None:
-        owner = self._owners[kind]
+    def _fail(self, owner: str, kind: type[Fold], error: Exception) -> None:
         self._failures.append(FoldFailure(owner, kind.__qualname__, error))
-        self.remove([kind for kind, name in self._owners.items() if name == owner])
+        self._remove([kind for kind, name in self._owners.items() if name == owner])
+
+    def _remove(self, kinds: Iterable[type[Fold]]) -> None:
+        for kind in kinds:
+            del self._states[kind], self._owners[kind]
+        self._index()

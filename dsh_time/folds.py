@@ -113,7 +113,7 @@ class Surface:
     def _replaced(self, first: int, last: int, message: ChatMessage, seq: int) -> Self:
         """Put `message` in place of a span, and pair calls with results anew, which the span may have parted."""
         messages, seqs = self.messages.to_list(), self.seqs.to_list()
-        messages[first : last + 1], seqs[first : last + 1] = [message], [seq]
+        messages[first : last + 1], seqs[first : last + 1] = ([message], [seq]) if message.content else ([], [])
         results = {call: (m, s) for m, s in zip(messages, seqs, strict=True) if (call := _result_id(m)) is not None}
         state = type(self)()
         for m, s in zip(messages, seqs, strict=True):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
@@ -82,11 +83,11 @@ class Harness:
         Raises UnknownProvider, or DeploymentError when its settings are wrong.
         """
         if self._model is None:
-            providers = {**BUILT_IN, **self.plugins.loadout.providers}
-            name = self._deployment.model.get("provider")
-            if name not in providers:
-                raise UnknownProvider(name, sorted(providers))
-            provider = providers[name]
+            offered = self.plugins.loadout.providers
+            name = self._deployment.model.get("provider", "")
+            provider = offered.get(name) or BUILT_IN.get(name)
+            if provider is None:
+                raise UnknownProvider(name, sorted({*BUILT_IN, *offered}))
             self._model = provider.create(self._deployment.model_settings(provider.settings))
         return self._model
 
@@ -96,8 +97,8 @@ class Harness:
 
     def _create(self, header: SessionHeader) -> Agent:
         model = self.model
-        directory, folds = self.store.directory(header.id), self.plugins.loadout.folds
-        session = Session.create(directory, header, folds, io=self._io, force=self._force)
+        directory, loadout = self.store.directory(header.id), self.plugins.loadout
+        session = Session.create(directory, header, loadout, io=self._io, force=self._force)
         return self._agent(session, model)
 
     def open(self, session_id: str) -> Agent:
@@ -108,8 +109,8 @@ class Harness:
         if (agent := self.live.get(session_id)) is not None:
             return agent
         model = self.model
-        directory, folds = self.store.directory(session_id), self.plugins.loadout.folds
-        session = Session.open(directory, folds, io=self._io, force=self._force)
+        directory, loadout = self.store.directory(session_id), self.plugins.loadout
+        session = Session.open(directory, loadout, io=self._io, force=self._force)
         return self._agent(session, model)
 
     def fork(self, session_id: str, new_id: str | None = None) -> str:
@@ -140,11 +141,16 @@ class Harness:
         return new_id
 
     async def close(self) -> None:
-        """End all turns, close all sessions, and give the model's connections back."""
-        for agent in list(self.live.values()):
-            await self.close_session(agent.id)
-        if self._model is not None:
-            await self._model.close()
+        """End all turns, close all sessions, and give the model's connections back.
+
+        All of that is done even when some of it fails; what failed last is raised.
+        """
+        async with AsyncExitStack() as stack:
+            if self._model is not None:
+                stack.push_async_callback(self._model.close)
+            for agent in self.live.values():
+                agent.cancel("closed")
+                stack.push_async_callback(self.close_session, agent.id)
 
     async def close_session(self, session_id: str) -> None:
         """End the session's turn and close it; nothing happens when it is not live."""

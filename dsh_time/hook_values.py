@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 #: One call of a hook gives at most this many values, so that an endless generator cannot hang a turn.
 MAX_VALUES = 256
+#: Characters of one text. Its line in the log must stay below 8 MiB, and JSON writes a control character as six.
+MAX_CHARACTERS = 1_000_000
 #: What providers of models take as the name of a tool.
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Larger numbers change their value in JSON readers that have floats only.
@@ -55,7 +57,7 @@ def sections(returned: object) -> list[PromptSection]:
         PromptSection(
             name=_name(section.name, "Section.name"),
             order=_integer(section.order, "Section.order"),
-            text=_text(section.text, "Section.text"),
+            text=_said(section.text, "Section.text"),
         )
         for section in _values(returned, Section)
     ]
@@ -67,7 +69,7 @@ def messages(returned: object) -> list[Message] | Reject:
     if returned is None:
         return []
     if isinstance(returned, Reject):
-        return Reject(_text(returned.reason, "Reject.reason"))
+        return Reject(_said(returned.reason, "Reject.reason"))
     return [_message(message) for message in _values(returned, Message)]
 
 
@@ -159,7 +161,7 @@ def _unique(found: list[Any], what: str) -> list[Any]:
 
 
 def _message(message: Message) -> Message:
-    text = _text(message.text, "Message.text")
+    text = _said(message.text, "Message.text")
     if not text:
         raise HookValueError("returned a Message whose text is empty")
     if not isinstance(message.data, Mapping):
@@ -167,7 +169,7 @@ def _message(message: Message) -> Message:
     return Message(
         text=text,
         form=_name(message.form, "Message.form"),
-        summary=_text(message.summary, "Message.summary"),
+        summary=_said(message.summary, "Message.summary"),
         data={_data_key(key): _scalar(value, key) for key, value in message.data.items()},
     )
 
@@ -185,7 +187,7 @@ def _scalar(value: object, key: object) -> Scalar:
     if type(value) is int:
         return _integer(value, f"Message.data[{key!r}]")
     if type(value) is str:
-        return _text(value, f"Message.data[{key!r}]")
+        return _said(value, f"Message.data[{key!r}]")
     raise HookValueError(f"returned {_kind(value)} as Message.data[{key!r}], not str, int, bool or None")
 
 
@@ -197,6 +199,13 @@ def _text(value: object, what: str) -> str:
     except UnicodeEncodeError:
         raise HookValueError(f"returned half of a surrogate pair in {what}, which no log can hold") from None
     return value
+
+
+def _said(value: object, what: str) -> str:
+    text = _text(value, what)
+    if len(text) > MAX_CHARACTERS:
+        raise HookValueError(f"returned {len(text):,} characters as {what}, and at most {MAX_CHARACTERS:,} are taken")
+    return text
 
 
 def _name(value: object, what: str) -> str:

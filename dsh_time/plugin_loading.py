@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
+#: What the host writes as the source of prompts, answers and results.
+_HOST_SOURCES = frozenset({"user", "model", "tool"})
+
 #: Each hook's arguments, in the order of the hook specifications.
 HOOK_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     name: tuple(inspect.signature(function).parameters)[1:]
@@ -105,6 +108,10 @@ def _one_of(sources: Sequence[PluginSource]) -> PluginSource:
     if len(sources) > 1:
         names = " and ".join(f"{source.distribution} {source.version}" for source in sources)
         return attrs.evolve(first, problem=f"it is offered by {names}: uninstall all but one")
+    if _normalized(first.name) in _HOST_SOURCES:
+        return attrs.evolve(
+            first, problem=f"its messages would pass for the host's own, whose source is {first.name!r}"
+        )
     if _normalized(first.name) != _normalized(first.distribution):
         return attrs.evolve(first, problem="a plugin's entry point must be called like its distribution")
     return first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -34,11 +35,11 @@ class Recorder:
     now_ms: Callable[[], int]
     open_turns: OpenTurns
     _listeners: list[Callable[[AgentEvent], None]] = field(factory=list, init=False)
+    _untold: deque[AgentEvent] = field(factory=deque, init=False)
 
     def append(self, payloads: Sequence[Payload], time: int | None = None) -> None:
         """Log events in one batch with the time `time` (epoch ms, default: now), and tell the listeners."""
-        for event in self.session.append(payloads, self.now_ms() if time is None else time):
-            self.tell(event)
+        self.tell(*self.session.append(payloads, self.now_ms() if time is None else time))
 
     def message_id(self, offset: int = 0) -> str:
         """The id of a message that the event `offset` places after the next one brings into the session."""
@@ -56,10 +57,22 @@ class Recorder:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def tell(self, event: AgentEvent) -> None:
-        """Pass an event to the listeners."""
-        for listener in tuple(self._listeners):
-            try:
-                listener(event)
-            except Exception:
-                _logger.exception("A listener of session %s failed", self.session.id)
+    def tell(self, *events: AgentEvent) -> None:
+        """Pass events to the listeners, in order also where a listener causes further ones."""
+        waits = bool(self._untold)
+        self._untold.extend(events)
+        if waits:
+            return
+        try:
+            while self._untold:
+                for listener in tuple(self._listeners):
+                    self._call(listener, self._untold[0])
+                self._untold.popleft()
+        finally:
+            self._untold.clear()
+
+    def _call(self, listener: Callable[[AgentEvent], None], event: AgentEvent) -> None:
+        try:
+            listener(event)
+        except Exception:
+            _logger.exception("A listener of session %s failed", self.session.id)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 from attrs import frozen
 
 from dsh_hookspecs import Event, Fold, FoldType, Payload, PluginError, SessionView, SurfaceReplace
 
+from .errors import DamagedLog
 from .fold_set import FoldSet
 from .loadout import Loadout
 from .log import FILES, Draft, FileIo, Log, Record, SessionHeader, clean_text, scan
+
+_NO_PLUGINS: Final = Loadout()
 
 
 class Session:
@@ -22,12 +25,12 @@ class Session:
     Every appended event is applied once to each fold that reads its type. No event list is kept.
     """
 
-    def __init__(self, log: Log, folds: FoldSet) -> None:
+    def __init__(self, log: Log, folds: FoldSet, loadout: Loadout) -> None:
         self.log = log
         #: Logged time of the newest event, epoch ms.
         self.last_time = log.header.created_at
         self._folds = folds
-        self._given = self._used = Loadout()
+        self._given = self._used = loadout
         self._failed: frozenset[str] = frozenset()
 
     @classmethod
@@ -35,25 +38,29 @@ class Session:
         cls,
         directory: Path,
         header: SessionHeader,
-        folds: Iterable[tuple[str, type[Fold]]] = (),
+        loadout: Loadout = _NO_PLUGINS,
         *,
         io: FileIo = FILES,
         force: bool = False,
     ) -> Self:
-        """Make a new session. Raises what `Log.create` raises."""
-        return cls(Log.create(directory, header, io=io, force=force), FoldSet(directory, folds))
+        """Make a new session with the folds of `loadout`. Raises what `Log.create` raises."""
+        states = FoldSet(directory, loadout.folds)
+        return cls(Log.create(directory, header, io=io, force=force), states, loadout)
 
     @classmethod
     def open(
         cls,
         directory: Path,
-        folds: Iterable[tuple[str, type[Fold]]] = (),
+        loadout: Loadout = _NO_PLUGINS,
         *,
         io: FileIo = FILES,
         force: bool = False,
     ) -> Self:
-        """Open an existing session, folding its log in one pass. Raises what `Log.open` raises."""
-        states = FoldSet(directory, folds)
+        """Open an existing session, folding its log in one pass.
+
+        Raises what `Log.open` raises, and UnknownEventType and BadPayload.
+        """
+        states = FoldSet(directory, loadout.folds)
         last_time: int | None = None
 
         def on_record(record: Record) -> None:
@@ -61,7 +68,7 @@ class Session:
             last_time = record.time
             states.apply_record(record)
 
-        session = cls(Log.open(directory, on_record, io=io, force=force), states)
+        session = cls(Log.open(directory, on_record, io=io, force=force), states, loadout)
         if last_time is not None:
             session.last_time = last_time
         return session
@@ -112,26 +119,33 @@ class Session:
     def use(self, loadout: Loadout) -> tuple[Loadout, list[PluginError]]:
         """Keep the folds of `loadout` and no other plugin's; new ones are computed by one pass over the log.
 
-        Returns the loadout without the plugins whose folds failed here, and those failures, each once.
+        Returns the loadout without the plugins whose folds failed here, and those failures, each once. Raises LogError
+        when a new fold cannot be given the whole log.
         """
+        errors = self._take_failures()
         if loadout is not self._given:
+            self._keep(loadout.folds)
             self._given = self._used = loadout
             self._failed = frozenset()
-            self._keep(loadout.folds)
-        errors = []
-        for failure in self._folds.take_failures():
-            errors.append(loadout.failure(failure.owner, f"fold {failure.fold}", failure.error))
-            self._failed |= {failure.owner}
-            self._used = loadout.without(self._failed)
+            errors += self._take_failures()
         return self._used, errors
 
+    def _take_failures(self) -> list[PluginError]:
+        """Turn off the plugins whose folds failed."""
+        errors = []
+        for failure in self._folds.take_failures():
+            errors.append(self._given.failure(failure.owner, f"fold {failure.fold}", failure.error))
+            self._failed |= {failure.owner}
+            self._used = self._given.without(self._failed)
+        return errors
+
     def _keep(self, folds: Sequence[tuple[str, type[Fold]]]) -> None:
-        wanted = {kind for _, kind in folds}
-        self._folds.remove(kind for kind in self._folds.plugin_kinds if kind not in wanted)
-        missing = [(owner, kind) for owner, kind in folds if kind not in self._folds.plugin_kinds]
-        if missing:
+        if missing := self._folds.keep(folds):
             states = FoldSet(self.log.directory, missing)
-            scan(self.log.directory, on_record=states.apply_record)
+            verdict = scan(self.log.directory, on_record=states.apply_record)
+            if verdict.end.next_seq != self.next_seq:
+                reason = verdict.reason or "events that were written are gone"
+                raise DamagedLog(self.log.path, verdict.end.offset, verdict.end.line, reason)
             self._folds.take_over(states)
 
     def close(self) -> None:

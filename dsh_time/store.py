@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from .errors import LogError, NoSession
+from .errors import LogError, LogUnreadable, NoSession
 from .log import SESSION_ID, last_record, read_header, session_directory
 
 _logger: Final = logging.getLogger(__name__)
@@ -32,12 +32,17 @@ class Store:
         return session_directory(self.root, session_id)
 
     def ids(self) -> list[str]:
-        """Return the ids of all sessions, sound or damaged, sorted. Empty when there is no root yet."""
+        """Return the ids of all sessions, sound or damaged, sorted. Empty when there is no root yet.
+
+        Raises LogUnreadable when the root cannot be listed.
+        """
         try:
             entries = list(self.root.iterdir())
+            return sorted(entry.name for entry in entries if SESSION_ID.fullmatch(entry.name) and entry.is_dir())
         except FileNotFoundError:
             return []
-        return sorted(entry.name for entry in entries if SESSION_ID.fullmatch(entry.name) and entry.is_dir())
+        except OSError as error:
+            raise LogUnreadable(self.root, error.strerror or str(error)) from error
 
     def newest(self) -> str:
         """Return the top-level session whose last event has the greatest time (then `createdAt`, then id).

@@ -61,7 +61,7 @@ def prepare(tools: Mapping[str, OwnedTool], name: str, arguments: str, argument_
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return failed(f"Wrong arguments for {name}: {error}", type(error).__name__, "INVALID_ARGUMENTS")
     except Exception as error:  # a Struct's own checks, in __post_init__
-        return failed(f"Wrong arguments for {name}: {error}", type(error).__name__, "INVALID_ARGUMENTS")
+        return failed(f"Wrong arguments for {name}: {text_of(error)}", type(error).__name__, "INVALID_ARGUMENTS")
     return PreparedCall(tool, checked)
 
 
@@ -92,13 +92,16 @@ async def run(call: PreparedCall, context: ToolContext, timeout_s: float) -> Out
     except asyncio.CancelledError:
         return _raised(tool.name, "CancelledError", "the tool cancelled itself")
     except ToolError as error:
-        return Outcome(ToolOutput(str(error), is_error=True), ToolFailure("ToolError", "TOOL_ERROR"), ran=True)
+        return Outcome(ToolOutput(text_of(error), is_error=True), ToolFailure("ToolError", "TOOL_ERROR"), ran=True)
     except Exception as error:
-        return _raised(tool.name, type(error).__name__, str(error))
+        return _raised(tool.name, type(error).__name__, text_of(error))
     if isinstance(answer, str):
         return Outcome(ToolOutput(answer), ran=True)
     if not isinstance(answer, ToolOutput) or not isinstance(answer.text, str):
         return _raised(tool.name, "TypeError", f"the tool returned {type(answer).__name__}, not str or ToolOutput")
+    wake: object = answer.wake
+    if not isinstance(wake, tuple) or not all(isinstance(session, str) for session in wake):
+        return _raised(tool.name, "TypeError", "the tool returned a ToolOutput whose wake is no tuple of session ids")
     failure = ToolFailure("ToolError", "TOOL_ERROR") if answer.is_error else None
     return Outcome(answer, failure, ran=True)
 
@@ -135,15 +138,24 @@ async def in_thread(work: Callable[[], Any]) -> Any:
         error: BaseException | None = None
         try:
             result = variables.run(work)
-        except StopIteration as stop:  # a future cannot carry it
-            error = RuntimeError(f"StopIteration: {stop}")
         except BaseException as raised:
             error = raised
+        if isinstance(error, StopIteration) or not isinstance(error, Exception | None):
+            # A future cannot carry the one, and would end the process with the others: only this thread is meant.
+            error = RuntimeError(f"{type(error).__name__}: {text_of(error)}")
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work_and_tell, daemon=True, name="dsh-time tool").start()
     return await future
+
+
+def text_of(error: BaseException) -> str:
+    """Return the error's text, also where `str(error)` itself fails."""
+    try:
+        return str(error)
+    except Exception as unreadable:  # a stranger's exception class may do anything
+        return f"(its text cannot be read: {type(unreadable).__name__})"
 
 
 def _retrieve(task: asyncio.Future[object]) -> None:

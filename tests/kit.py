@@ -47,7 +47,7 @@ _CLASSES: dict[str, type] = {}
 
 def source_of(name: str, cls: type) -> PluginSource:
     """Return an installed plugin whose class is `cls`."""
-    value = f"{cls.__module__}:{cls.__qualname__}"
+    value = f"{cls.__module__}:{cls.__qualname__}.{len(_CLASSES)}"  # classes made by one function share a name
     _CLASSES[value] = cls
     return PluginSource(name, name, "1.0", _Class(name=name, value=value, group="dsh_time.plugins"))
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from attrs import evolve, frozen
 from msgspec import Struct
 
@@ -14,9 +15,11 @@ from dsh_hookspecs import (
     Reject,
     SteeringMessage,
     Step,
+    StepStart,
     Tool,
     ToolContext,
     ToolOutput,
+    TurnEnd,
     UserMessage,
     hookimpl,
 )
@@ -217,3 +220,59 @@ async def test_two_sessions_do_not_keep_each_other_awake(tmp_path: Path) -> None
         await first.idle()
     assert types(tmp_path / "a").count("turn/start") == 1
     assert types(tmp_path / "b").count("turn/start") == 1
+
+
+async def test_a_wake_does_not_run_what_a_cancellation_left_in_the_inbox(tmp_path: Path) -> None:
+    reached = asyncio.Event()
+    spoken: list[Message] = []
+    model = ScriptedModel(pause(asyncio.Event(), reached) + say("x"), say("heard"), say("kept"), say("new"))
+    plugins = {"news": having_news(lambda step: spoken.pop() if spoken else None)}
+    async with make_harness(tmp_path, model=model, plugins=plugins) as harness:
+        agent = harness.create("one")
+        agent.followup("a")
+        await reached.wait()
+        agent.followup("b")
+        agent.cancel()
+        await agent.idle()
+        for news in ([], [Message("news", "notice")]):
+            spoken += news
+            agent.wake()
+            await agent.idle()
+        assert asked(model)[1:] == [["a", "news"]]
+        assert (await agent.prompt("c")).text == "new"
+    assert asked(model)[2:] == [["a", "news", "heard", "b"], ["a", "news", "heard", "b", "kept", "c"]]
+
+
+async def test_a_prompt_that_comes_while_an_agent_looks_for_news_opens_a_turn(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, say("yes")) as harness:
+        agent = harness.create("one")
+        agent.wake()
+        assert (await agent.prompt("a")).text == "yes"
+
+
+@pytest.mark.parametrize("then", ["steer", "wake", "prompt"])
+async def test_a_turn_that_broke_off_is_closed_before_anything_else_opens_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """The next step has the number 1 of a turn of its own, and the broken one ends `interrupted`."""
+    reached = asyncio.Event()
+    model = ScriptedModel(pause(asyncio.Event(), reached) + say("x"), then=lambda request: say("again"))
+    plugins = {"news": having_news(lambda step: Message("news", "notice") if step.turn > 1 else None)}
+    async with make_harness(tmp_path, model=model, plugins=plugins) as harness:
+        agent = harness.create("one")
+        agent.followup("a")
+        await reached.wait()
+        agent.followup("kept")
+        assert agent._driver is not None
+        agent._driver.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await agent.idle()
+        if then == "prompt":
+            assert (await agent.prompt("b")).text == "again"
+        else:
+            getattr(agent, then)(*["b"] if then == "steer" else [])
+            await agent.idle()
+    steps = [(step.turn, step.step) for step in payloads(tmp_path / "one", StepStart)]
+    assert steps[:2] == [(1, 1), (2, 1)]
+    ends = [(end.turn, end.reason.kind) for end in payloads(tmp_path / "one", TurnEnd)]
+    assert ends[:2] == [(1, "interrupted"), (2, "completed")]

@@ -110,9 +110,13 @@ async def cancels(arguments: Text, context: ToolContext) -> str:
     raise asyncio.CancelledError
 
 
-def nonsense(arguments: Text, context: ToolContext) -> ToolOutput:
-    text: Any = 5
-    return ToolOutput(text)
+def gives(text: Any, wake: Any = ()) -> Any:
+    return lambda arguments, context: ToolOutput(text, wake=wake)
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,20 @@ def nonsense(arguments: Text, context: ToolContext) -> ToolOutput:
         (raises(StopIteration(3)), "tool failed with RuntimeError: StopIteration: 3", "TOOL_EXCEPTION"),
         (cancels, "tool failed with CancelledError: the tool cancelled itself", "TOOL_EXCEPTION"),
         (lambda a, c: 5, "tool failed with TypeError: the tool returned int, not str or ToolOutput", "TOOL_EXCEPTION"),
-        (nonsense, "tool failed with TypeError: the tool returned ToolOutput", "TOOL_EXCEPTION"),
+        (gives(5), "tool failed with TypeError: the tool returned ToolOutput", "TOOL_EXCEPTION"),
+        (
+            gives("a", wake="one"),
+            "tool failed with TypeError: the tool returned a ToolOutput whose wake",
+            "TOOL_EXCEPTION",
+        ),
+        (
+            gives("a", wake=(5,)),
+            "tool failed with TypeError: the tool returned a ToolOutput whose wake",
+            "TOOL_EXCEPTION",
+        ),
+        (raises(Unreadable()), "tool failed with Unreadable: (its text cannot be read", "TOOL_EXCEPTION"),
+        (raises(SystemExit(2)), "tool failed with RuntimeError: SystemExit: 2", "TOOL_EXCEPTION"),
+        (raises(KeyboardInterrupt()), "tool failed with RuntimeError: KeyboardInterrupt: ", "TOOL_EXCEPTION"),
     ],
 )
 async def test_a_failing_body_gives_an_error_result_and_the_turn_goes_on(

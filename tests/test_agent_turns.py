@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from dsh_hookspecs import (
     AssistantMessage,
+    Event,
     ModelError,
     ReasoningBlock,
     Reject,
@@ -211,7 +212,12 @@ async def test_a_failed_request_ends_the_turn_with_its_error_and_keeps_what_was_
     assert (first.interrupted, first.message.content) == (True, (TextBlock("Half an "),))
 
 
-@pytest.mark.parametrize("error", [RuntimeError("bug"), ValueError(), asyncio.CancelledError()])
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("bug"), ValueError(), Unreadable(), asyncio.CancelledError()])
 async def test_any_other_failure_of_a_model_ends_the_turn_too(tmp_path: Path, error: BaseException) -> None:
     async with make_harness(tmp_path, fail(error)) as harness:
         result = await harness.create("one").prompt("Hi")
@@ -428,6 +434,45 @@ async def test_text_that_is_no_unicode_is_repaired_at_the_door_and_marked(tmp_pa
     (output,) = payloads(tmp_path / "one", ToolResult)
     assert [(prompt.text, prompt.lossy), (first.message.text, first.lossy)] == [("u\ufffd", True), ("m\ufffd", True)]
     assert (output.result.text, output.lossy, second.lossy) == ("t\ufffd", True, False)
+
+
+async def test_the_text_of_a_result_can_be_printed(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, say("half a pair: \ud83d")) as harness:
+        assert (await harness.create("one").prompt("Hi")).text == "half a pair: \ufffd"
+
+
+async def test_listeners_get_events_in_order_also_where_one_of_them_causes_more(tmp_path: Path) -> None:
+    heard: list[int] = []
+
+    async with make_harness(tmp_path, say("a"), say("b")) as harness:
+        agent = harness.create("one")
+
+        def steers(event: AgentEvent) -> None:
+            if isinstance(event, Event) and event.seq == 0:  # the first of two events that are logged together
+                agent.steer("and this")
+
+        agent.subscribe(steers)
+        agent.subscribe(lambda event: heard.append(event.seq) if isinstance(event, Event) else None)
+        await agent.prompt("Hi")
+        await agent.idle()
+    assert heard == list(range(len(types(tmp_path / "one"))))
+
+
+async def test_a_listener_that_is_interrupted_does_not_silence_the_others(tmp_path: Path) -> None:
+    heard: list[AgentEvent] = []
+
+    def interrupted(event: AgentEvent) -> None:
+        raise KeyboardInterrupt
+
+    async with make_harness(tmp_path, say("a")) as harness:
+        agent = harness.create("one")
+        stop = agent.subscribe(interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.inject("i")
+        stop()
+        agent.subscribe(heard.append)
+        await agent.prompt("Hi")
+    assert len(heard) > 5
 
 
 async def test_several_sessions_run_side_by_side(tmp_path: Path) -> None:

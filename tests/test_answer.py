@@ -61,10 +61,11 @@ def test_the_end_of_the_stream_says_why_it_stopped_and_what_it_used() -> None:
     assert collected(TextDelta("x")).stop_reason is None
 
 
-def test_an_answer_that_would_not_fit_a_line_of_the_log_is_cut_off_with_an_error() -> None:
-    answer = collected(TextDelta("x" * (MAX_CHARACTERS - 1)))
+@pytest.mark.parametrize("delta", [TextDelta("y"), ReasoningDelta("", "y"), ToolCallDelta(0, "y")])
+def test_an_answer_that_would_not_fit_a_line_of_the_log_is_cut_off_with_an_error(delta: ModelDelta) -> None:
+    answer = collected(ReasoningDelta("", "r" * 1000), TextDelta("x" * (MAX_CHARACTERS - 1002)))
     with pytest.raises(ModelError, match="output token limit"):
-        answer.add(TextDelta("y"))
+        answer.add(delta)
 
 
 def test_times_are_measured_from_the_start_to_the_first_piece_and_to_the_end() -> None:

@@ -32,6 +32,7 @@ from dsh_hookspecs import (
     TurnEnd,
     TurnEndReason,
     TurnStart,
+    UserMessage,
 )
 from dsh_time.folds import HOST_FOLDS, MISSING_RESULT, Baseline, HeaderState, Inbox, Surface, Turns
 from dsh_time.request import apply_delta, header_change
@@ -125,6 +126,11 @@ def test_a_replacement_that_parts_a_call_from_its_result_leaves_neither_alone() 
     assert texts(without_result) == ["a", "c1", MISSING_RESULT, "summary"]
 
 
+def test_a_replacement_without_content_takes_its_span_away() -> None:
+    empty = UserMessage(id="m", role="user", content=(), source={"kind": "user"})
+    assert texts(folded(Surface(), [user("a"), user("b"), (empty, SurfaceReplace(0, 0))])) == ["b"]
+
+
 def test_a_replacement_in_the_middle_of_calls_leaves_them_open() -> None:
     surface = folded(Surface(), [user("a"), assistant("", "c1"), (user("summary"), SurfaceReplace(0, 0))])
     assert (texts(surface), surface.unanswered) == (["summary", "c1"], ("c1",))
@@ -157,7 +163,8 @@ def _any_log(draw: st.DrawFn) -> list[Payload | tuple[Payload, SurfaceReplace]]:
                 log.append(result(draw(st.sampled_from([f"c{n}" for n in range(12)])), code=TOOL_OUTCOME_UNKNOWN))
             case "replace":
                 span = sorted(draw(st.tuples(st.integers(0, 25), st.integers(0, 25))))
-                log.append((user(f"x{number}"), SurfaceReplace(*span)))
+                message = draw(st.sampled_from([user(f"x{number}"), assistant(), assistant("", f"x{number}")]))
+                log.append((message, SurfaceReplace(*span)))
             case "empty":
                 log.append(assistant())
     return log
@@ -190,6 +197,24 @@ def test_a_changed_section_is_logged_alone() -> None:
     new = Header(system=(SECTION, PromptSection(name="clock", order=10, text="11:00")), tools=(TOOL,))
     change = header_change(old, new)
     assert msgspec.json.encode(change) == (b'{"system":{"changed":[{"name":"clock","order":10,"text":"11:00"}]}}')
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [({"a": 1}, {"a": True}), ({"a": 1}, {"a": 1.0}), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+)
+def test_a_header_that_is_sent_otherwise_has_changed_even_where_python_says_it_is_equal(
+    old: dict[str, object], new: dict[str, object]
+) -> None:
+    assert header_change(Header(config=old), Header(config=new)) == RequestHeaderDelta(config=new)
+    tools = [ToolSchema(name="t", description="d", parameters=parameters) for parameters in (old, new)]
+    change = header_change(Header(tools=(tools[0],)), Header(tools=(tools[1],)))
+    assert isinstance(change, RequestHeaderDelta)
+    assert change.tools is not None
+    assert msgspec.json.encode(change.tools.changed) == msgspec.json.encode((tools[1],))
+
+
+def test_a_header_that_is_sent_alike_has_not_changed_even_where_python_says_it_differs() -> None:
+    assert header_change(Header(config={"stop": ["a"]}), Header(config={"stop": ("a",)})) is None
 
 
 def test_a_change_that_a_delta_cannot_say_is_a_snapshot() -> None:

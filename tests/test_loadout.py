@@ -218,6 +218,10 @@ NONSENSE = {
         (reject(3), "returned int as Reject.reason, not str"),
         (message("", "notice"), "returned a Message whose text is empty"),
         (message(b"x", "notice"), "returned bytes as Message.text, not str"),
+        (
+            message("x" * 1_000_001, "notice"),
+            "returned 1,000,001 characters as Message.text, and at most 1,000,000 are taken",
+        ),
         (message("x", ""), "returned '' as Message.form: not empty, no control characters"),
         (message("x", "f", summary=1), "returned int as Message.summary, not str"),
         (message("x", "f", data=[]), "returned a Message whose data is list, not a mapping"),

@@ -58,6 +58,14 @@ def test_an_entry_point_that_is_not_called_like_its_distribution(site: Path, ins
     assert "evil" not in sys.modules
 
 
+@pytest.mark.parametrize("name", ["user", "model", "tool", "User"])
+def test_a_name_that_the_host_itself_writes_as_a_source(site: Path, install: Install, name: str) -> None:
+    """What such a plugin says would pass for what the user, the model or a tool said."""
+    install(name, plugin("pass"))
+    with pytest.raises(PluginLoadError, match="its messages would pass for the host's own"):
+        load_plugin("sample", scan_plugins([str(site)])[name], lambda cls: cls())
+
+
 def test_distribution_names_are_compared_as_installers_do(site: Path, install: Install) -> None:
     """Letter case, and which of `-_.` stands, do not matter."""
     install("Dsh_Sample", plugin("pass"), offers="dsh-sample")
