@@ -9,10 +9,24 @@ from typing import Final, cast
 import msgspec
 from attrs import frozen
 
-from dsh_hookspecs import PAYLOADS, Event, Fold, FoldType, SurfaceReplace
+from dsh_hookspecs import (
+    MODEL_VISIBLE,
+    PAYLOADS,
+    AssistantMessage,
+    ChatMessage,
+    Event,
+    Fold,
+    FoldType,
+    ModelVisible,
+    SurfaceReplace,
+    TextBlock,
+    ToolCallBlock,
+    ToolResult,
+    ToolResultBlock,
+)
 
 from .errors import BadPayload, UnknownEventType
-from .folds import HOST_FOLDS
+from .folds import HOST_FOLDS, visible_message
 from .log import Record
 
 HOST: Final = ""
@@ -43,8 +57,27 @@ def decode_event(record: Record, path: Path) -> Event | None:
         data = decoder.decode(record.data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise BadPayload(path, record.type, record.seq, str(error)) from error
+    if isinstance(data, MODEL_VISIBLE) and (reason := _misfit(visible_message(data), data)):
+        raise BadPayload(path, record.type, record.seq, reason)
     replaces = record.surface_op if isinstance(record.surface_op, SurfaceReplace) else None
     return Event(record.seq, record.time, data, replaces)
+
+
+def _misfit(message: ChatMessage, data: ModelVisible) -> str:
+    """Why a message holds what its event cannot bring; empty when all is well. The types alone do not tell."""
+    kinds = tuple(type(block) for block in message.content)
+    if isinstance(data, ToolResult):
+        role, fits = "tool", kinds == (ToolResultBlock,)
+    elif isinstance(data, AssistantMessage):
+        calls = [block.id for block in message.content if isinstance(block, ToolCallBlock)]
+        role, fits = "assistant", ToolResultBlock not in kinds and len(set(calls)) == len(calls)
+    else:
+        role, fits = "user", set(kinds) <= {TextBlock}
+    return (
+        ""
+        if fits and message.role == role
+        else f"its message is not one of role {role!r} with the blocks that belong in it"
+    )
 
 
 class FoldSet:

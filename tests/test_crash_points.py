@@ -73,6 +73,16 @@ def assert_accepted(request: ModelRequest) -> None:
     messages = request.messages
     assert messages[0].role == "user"
     assert messages[-1].role in ("user", "tool")
+    open_calls = assert_accepted_messages(messages)
+    assert not open_calls
+    ids = [message.id for message in messages]
+    assert len(set(ids)) == len(ids)
+    for line in request.encode().split(b"\n")[:-1]:
+        json.loads(line.decode("utf-8", "strict"), parse_constant=lambda name: pytest.fail(name))
+
+
+def assert_accepted_messages(messages: Sequence[ChatMessage]) -> list[str]:
+    """Roles and pairing. Returns calls at the end that have no results yet."""
     open_calls: list[str] = []
     seen: set[str] = set()
     for message in messages:
@@ -90,11 +100,7 @@ def assert_accepted(request: ModelRequest) -> None:
             assert not seen & set(open_calls)
             assert len(set(open_calls)) == len(open_calls)
             seen |= set(open_calls)
-    assert not open_calls
-    ids = [message.id for message in messages]
-    assert len(set(ids)) == len(ids)
-    for line in request.encode().split(b"\n")[:-1]:
-        json.loads(line.decode("utf-8", "strict"), parse_constant=lambda name: pytest.fail(name))
+    return open_calls
 
 
 def calls_of(message: ChatMessage) -> list[str]:

@@ -176,7 +176,11 @@ def full_disk(life: Life) -> None:
     life.create()
     life.append("a")
     life.sync()
-    life.append("b")
+    life.disk.room = 50
+    life.append("lost at once")
+    life.append("and again")
+    life.disk.room = None
+    life.append("b", "b2")
     for room in (0, 60, 150, 250):
         life.disk.room = room
         life.append(f"lost {room}", "lost as well", "and this")
