@@ -11,6 +11,7 @@
     ├── AgentBusy                     a turn runs, so a tool cannot be called by hand
     ├── NoSuchRequest                 the log holds no model request of that step
     ├── NoSession                     there is no session to continue
+    ├── AmbiguousSessionId            the beginning of more than one session's id
     └── LogError                      a session's directory or log; has `path`
         ├── InvalidSessionId          a name that is no session id (also inside a header)
         ├── UnsafePath                a symbolic link, or not the kind of file it has to be
@@ -138,6 +139,18 @@ class NoSession(DshTimeError):
 
     def __str__(self) -> str:
         return f"{self.root}: there is no session yet. `dsh-time run PROMPT` makes one."
+
+
+@attrs.define
+class AmbiguousSessionId(DshTimeError):
+    """More than one session's id begins so."""
+
+    name: str
+    found: Sequence[str]
+
+    def __str__(self) -> str:
+        listed = ", ".join([*self.found[:5], *(["…"] if len(self.found) > 5 else [])])
+        return f"{self.name!r} begins the ids of {len(self.found)} sessions; write more of it: {listed}."
 
 
 @attrs.define

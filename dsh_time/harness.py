@@ -9,7 +9,6 @@ async with Harness(deployment) as harness:
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
@@ -18,7 +17,6 @@ from typing import Self
 
 import dsh_time
 from dsh_hookspecs import ChildAnswer, InboxSpliced, Model, ToolError
-from dsh_hookspecs.timefmt import instant_at
 
 from .agent import Agent, Runtime
 from .deployment import Deployment
@@ -31,7 +29,7 @@ from .plugin_host import PluginHost
 from .recorder import OpenTurns
 from .replay import last_settled_seq
 from .session import Session
-from .store import Store, default_root
+from .store import Store, default_root, new_session_id
 
 WRITER = f"dsh-time {dsh_time.__version__}"
 
@@ -230,4 +228,4 @@ class Harness:
                 agent.wake()
 
     def _dated_id(self) -> str:
-        return f"{instant_at(self._now_ms()):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+        return new_session_id(self._now_ms())

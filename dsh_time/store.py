@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
+
+from dsh_hookspecs.timefmt import instant_at
 
 from .errors import LogError, LogUnreadable, NoSession
 from .log import SESSION_ID, last_record, read_header, session_directory
@@ -19,6 +22,11 @@ def default_root() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("dsh-time", appauthor=False) / "sessions"
+
+
+def new_session_id(now_ms: int) -> str:
+    """Return an id for a session made at `now_ms` (epoch ms). It says when that was (UTC), and sorts by it."""
+    return f"{instant_at(now_ms):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 @frozen

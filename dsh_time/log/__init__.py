@@ -16,7 +16,8 @@ from .format import (
     clean_text,
 )
 from .io import FILES, FileIo
-from .peek import last_record
+from .lock import lock_holder
+from .peek import last_record, newest_records
 from .repair import Repair
 from .report import Report, verify
 from .scanner import Position, Verdict, read_header, scan
@@ -47,6 +48,8 @@ __all__ = [
     "clean_text",
     "fork",
     "last_record",
+    "lock_holder",
+    "newest_records",
     "read_header",
     "read_side_file",
     "salvage",

@@ -12,7 +12,7 @@ import msgspec
 
 from ..errors import SessionLocked
 from .directory import LOCK_NAME, check_disk, make_directory
-from .io import FileIo, release, write_all, write_failed
+from .io import FILES, FileIo, release, write_all, write_failed
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -59,6 +59,27 @@ def claim_directory(io: FileIo, directory: Path, *, force: bool) -> int:
     make_directory(io, directory)
     check_disk(io, directory, force=force)
     return take_lock(io, directory)
+
+
+def lock_holder(directory: Path, *, io: FileIo = FILES) -> Holder | None:
+    """Say who writes the session now; None when nobody does, or when the lock file cannot be read.
+
+    The system only tells by letting one take the lock or not, so it is taken for reading, for microseconds. Somebody
+    who opens the session just then is refused.
+    """
+    try:
+        descriptor = io.open(directory / LOCK_NAME, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        io.lock(descriptor, shared=True)
+    except BlockingIOError:
+        return _read_holder(io, descriptor)
+    except OSError:
+        return None
+    finally:
+        release(io, descriptor)
+    return None
 
 
 def _myself() -> Holder:

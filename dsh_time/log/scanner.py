@@ -81,9 +81,12 @@ class Verdict:
         return None
 
 
-def scan(directory: Path, on_record: OnRecord, *, io: FileIo = FILES) -> Verdict:
+def scan(
+    directory: Path, on_record: OnRecord, on_line: Callable[[bytes], object] | None = None, *, io: FileIo = FILES
+) -> Verdict:
     """Read the session's whole log, calling `on_record` for every verified record in order.
 
+    `on_line` gets each record's line as it stands in the file, without its line end, before the record is handed on.
     What `on_record` raises passes through. A record may be kept: it holds its own line in memory and nothing more.
 
     Raises:
@@ -93,7 +96,7 @@ def scan(directory: Path, on_record: OnRecord, *, io: FileIo = FILES) -> Verdict
     descriptor = open_log(io, directory)
     try:
         found = find_header(io, descriptor, directory / LOG_NAME)
-        return scan_lines(io, descriptor, directory / LOG_NAME, found, found.end, on_record)
+        return scan_lines(io, descriptor, directory / LOG_NAME, found, found.end, on_record, on_line)
     finally:
         release(io, descriptor)
 
