@@ -1,0 +1,59 @@
+"""What `run` and `chat` share: the options that choose session and plugins, and the user's time zone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dsh_time.agent import Agent
+    from dsh_time.harness import Harness
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--session", "session_id", metavar="ID", help="Go on with this session."),
+    click.option("--continue", "newest", is_flag=True, help="Go on with the session that was used last."),
+    click.option("--enable", metavar="PLUGIN", multiple=True, help="Enable a plugin. Repeatable."),
+    click.option("--disable", metavar="PLUGIN", multiple=True, help="Disable a plugin. Repeatable."),
+)
+
+
+def agent_options(function: F) -> F:
+    """Add the options to a command: arguments `session_id`, `newest`, `enable`, `disable`."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def check_session_options(session_id: str | None, newest: bool) -> None:
+    """Raise UsageError when both are given."""
+    if session_id is not None and newest:
+        raise click.UsageError("--session and --continue exclude each other.")
+
+
+def open_agent(harness: Harness, session_id: str | None, newest: bool) -> Agent:
+    """Open the session that the options name, or make a new one. Raises DshTimeError."""
+    if newest:
+        session_id = harness.store.newest()
+    return harness.create() if session_id is None else harness.open(session_id)
+
+
+def client_time_zone() -> str | None:
+    """Return the IANA zone of this machine's user, None when it cannot be told or is none that we know."""
+    import warnings
+
+    import tzlocal
+
+    from dsh_hookspecs.timefmt import BadZone, load_zone
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about settings of the system that contradict each other
+            return load_zone(tzlocal.get_localzone_name()).key
+    except BadZone:
+        return None
+    except Exception:  # tzlocal reads files of the system and raises whatever they lead to
+        return None
