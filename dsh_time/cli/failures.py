@@ -6,7 +6,7 @@ import os
 
 import click
 
-from dsh_time.errors import DshTimeError
+from dsh_time.errors import DamagedLog, DshTimeError
 from dsh_time.text import safe_text
 
 from .exit_codes import ExitCode
@@ -32,7 +32,7 @@ def report(error: Exception) -> ExitCode:
         click.echo(safe_text("".join(traceback.format_exception(error))), err=True)
     if isinstance(error, DshTimeError):
         complain(str(error))
-        return ExitCode.ERROR
+        return ExitCode.DAMAGED if isinstance(error, DamagedLog) else ExitCode.ERROR
     if isinstance(error, OSError):  # the system refused something, and the file's name is the best we know
         complain(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
         return ExitCode.ERROR
