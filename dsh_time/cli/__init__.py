@@ -6,7 +6,6 @@ only when nothing else has the name, or for `--help`. So this file imports nothi
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -107,11 +106,13 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, click.Command]:
     from dsh_time.errors import DshTimeError
 
     from .invocation import Invocation
+    from .logging_setup import log_to_stderr
     from .output import note
 
     own = click.Group()
     for name in _COMMANDS:
         own.add_command(click.Command(name))  # a plugin cannot take their names
+    end_logging = log_to_stderr(0)  # the group itself has not begun yet
     try:
         invocation = evolve(
             ctx.find_object(Invocation) or Invocation(),
@@ -122,6 +123,8 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, click.Command]:
         invocation.plugins(tolerant=True).add_commands(own)
     except DshTimeError as error:
         note(f"Commands of plugins are missing: {error}")
+    finally:
+        end_logging()
     found = ctx.meta[__name__] = {name: command for name, command in own.commands.items() if name not in _COMMANDS}
     return found
 
@@ -166,8 +169,6 @@ def command_line(ctx: click.Context, /, verbose: int, **options: Any) -> None:
     from .logging_setup import log_to_stderr
 
     ctx.obj = evolve(ctx.ensure_object(Invocation), **options)
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False
     ctx.call_on_close(log_to_stderr(verbose))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import click
 
@@ -19,8 +20,10 @@ def report_usage(error: click.ClickException) -> ExitCode:
         error.show()
         return ExitCode.USAGE
     context = getattr(error, "ctx", None)
+    message = error.format_message()
+    end = "" if message.endswith((".", "?", "!")) else "."
     hint = f" See `{context.command_path} --help`." if context is not None else ""
-    complain(error.format_message() + hint)
+    complain(message + end + hint)
     return ExitCode(error.exit_code)
 
 
@@ -29,7 +32,7 @@ def report(error: Exception) -> ExitCode:
     if os.environ.get("DSH_TIME_DEBUG"):
         import traceback
 
-        click.echo(safe_text("".join(traceback.format_exception(error))), err=True)
+        click.echo(safe_text("".join(traceback.format_exception(error))), file=sys.stderr)
     if isinstance(error, DshTimeError):
         complain(str(error))
         return ExitCode.DAMAGED if isinstance(error, DamagedLog) else ExitCode.ERROR

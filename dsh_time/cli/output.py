@@ -1,11 +1,13 @@
 """How commands print. Whatever may come from a log, a model or a plugin goes through `safe_text` here or before.
 
-Everything is printed with `click.echo`, which flushes, drops colours where the output is no terminal, and follows a
-stream that a test or the chat has replaced.
+Output is flushed at once, has colours only where it is a terminal (and NO_COLOR is not set), and follows a stream that
+a test or the chat has replaced. The encoding is the stream's own: `main` makes it show what it lacks as escapes.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 
 import click
@@ -15,24 +17,24 @@ from dsh_time.text import safe_line, safe_text
 
 def say(text: str = "", *, newline: bool = True) -> None:
     """Print text that may hold anything to standard output."""
-    click.echo(safe_text(text), nl=newline)
+    _print(safe_text(text), newline=newline)
 
 
 def note(text: str) -> None:
     """Print one dim line to standard error: what goes on beside the result."""
-    click.echo(click.style(safe_line(text), dim=True), err=True)
+    _print(click.style(safe_line(text), dim=True), to_stderr=True)
 
 
 def complain(text: str) -> None:
     """Print an error to standard error."""
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {safe_text(text)}", err=True)
+    _print(f"{click.style('Error:', fg='red', bold=True)} {safe_text(text)}", to_stderr=True)
 
 
 def say_json(value: object) -> None:
     """Print a value as one line of JSON, ASCII only, so that no terminal and no encoding can change it."""
     import json
 
-    click.echo(json.dumps(value, ensure_ascii=True))
+    _print(json.dumps(value, ensure_ascii=True))
 
 
 def say_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -43,4 +45,10 @@ def say_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        _print("  ".join(cells).rstrip())
+
+
+def _print(text: str, *, newline: bool = True, to_stderr: bool = False) -> None:
+    # The stream is named because click would write UTF-8 to one that is ASCII.
+    color = False if os.environ.get("NO_COLOR") else None
+    click.echo(text, file=sys.stderr if to_stderr else sys.stdout, nl=newline, color=color)
