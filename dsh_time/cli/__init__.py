@@ -6,6 +6,7 @@ only when nothing else has the name, or for `--help`. So this file imports nothi
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -174,7 +175,10 @@ def command_line(ctx: click.Context, /, verbose: int, **options: Any) -> None:
 
 def main() -> None:
     """Run the command line of this process: the entry point of `dsh-time`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what the terminal's encoding lacks is shown as an escape
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:  # whoever started us closed it
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open until the end
+        elif mode == "w" and isinstance(stream, TextIOWrapper):  # what the encoding lacks is shown as an escape
             stream.reconfigure(errors="backslashreplace")
     command_line.main(prog_name="dsh-time")

@@ -18,7 +18,7 @@ from dsh_time.cli.invocation import Invocation
 from dsh_time.log import LOG_NAME
 
 from ..kit import source_of
-from .conftest import CommandLine
+from .conftest import SCRIPT, CommandLine
 
 HEAVY = {"asyncio", "pydantic", "httpx", "openai", "anthropic", "prompt_toolkit"}
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -143,12 +143,30 @@ def test_a_bug_is_one_line_and_the_traceback_comes_on_request(
 
 
 @pytest.mark.process
-def test_a_full_disk_is_one_line(start: Start, tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [Path(sys.executable).parent / "dsh-time", "config"], stdout=full, stderr=subprocess.PIPE, check=False
-        )
+        done = subprocess.run([SCRIPT, "config"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
+
+
+@pytest.mark.process
+def test_streams_that_are_closed_are_not_missed(tmp_path: Path) -> None:
+    command = f"{SCRIPT} --home {tmp_path}/home run hello"
+    assert subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], check=False).returncode == 0
+
+
+def test_a_folder_that_is_something_else_is_one_line_that_names_it(dsh_time: CommandLine) -> None:
+    dsh_time.home.mkdir()
+    dsh_time.sessions.touch()
+    result = dsh_time("run", "--continue", "hi")
+    assert (result.exit_code, result.stderr) == (1, f"Error: {dsh_time.sessions}: Not a directory\n")
+
+
+def test_a_command_that_gives_up_is_exit_code_130(dsh_time: CommandLine, install: Callable[..., None]) -> None:
+    install("dsh-greeting", COMMANDS.format(body="raise KeyboardInterrupt"))
+    Path("dsh-time.yaml").write_text("plugins: [{name: dsh-greeting}]\n")
+    assert dsh_time("greet").exit_code == 130
 
 
 @pytest.mark.process

@@ -18,6 +18,7 @@ from dsh_hookspecs import (
     ModelError,
     ModelRequest,
     Reject,
+    Retrying,
     Step,
     Tool,
     Usage,
@@ -25,10 +26,11 @@ from dsh_hookspecs import (
     hookimpl,
 )
 from dsh_time.cli.agents import client_time_zone
-from dsh_time.models.scripted import Answer, ScriptedModel, call, fail, finish, pause, reason, say, truncated
+from dsh_time.models.scripted import Answer, ScriptedModel, call, deltas, fail, finish, pause, reason, say, truncated
 
 from ..kit import Clock, payloads, source_of, types
-from .conftest import CommandLine
+from .conftest import SCRIPT, CommandLine
+from .terminals import read_until, terminal
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -136,7 +138,8 @@ class Nothing(Struct):
 
 def test_answers_go_to_stdout_as_they_come_and_everything_else_to_stderr(dsh_time: CommandLine) -> None:
     model = ScriptedModel(
-        reason("hm") + say("Let me ", "look.") + call("look"), say("It is\n", "[red]there[/red]\x1b[31m\u202e.")
+        deltas(Retrying(2, 0.5, "busy")) + reason("hm") + say("Let me ", "look.") + call("look"),
+        say("It is\n", "[red]there[/red]\x1b[31m\u202e."),
     )
     line = dsh_time.having(model=model, given_sources={"dsh-busybody": source_of("dsh-busybody", Busybody)})
     result = line("run", "--enable", "busybody", "Where is it?")
@@ -145,6 +148,7 @@ def test_answers_go_to_stdout_as_they_come_and_everything_else_to_stderr(dsh_tim
     session = only_session(dsh_time).name
     assert result.stderr.splitlines() == [
         "dsh-busybody: [b]a summary\\x1b[2J",
+        "attempt 2 in 0.5 s: busy",
         "thinking …",
         "call look {}",
         "result: seen\\x1b]0;title\\x07",
@@ -173,6 +177,15 @@ def test_json_is_one_object_in_ascii_and_nothing_else(dsh_time: CommandLine) -> 
 
 def test_json_has_no_usage_when_the_provider_counts_none(dsh_time: CommandLine) -> None:
     assert json.loads(dsh_time.having(model=ScriptedModel(say("hi")))("run", "--json", "hi").stdout)["usage"] is None
+
+
+@pytest.mark.process
+def test_at_a_terminal_it_is_shown_that_something_is_waited_for(dsh_time: CommandLine) -> None:
+    with terminal(SCRIPT, "--home", dsh_time.home, "run", "hello") as (screen, process):
+        seen = read_until(screen, "to go on: --session")
+        assert process.wait() == 0
+    assert "waiting" in seen
+    assert seen.index("waiting") < seen.index("I am the demo model")
 
 
 # How the turn ended
