@@ -20,6 +20,11 @@ def say(text: str = "", *, newline: bool = True) -> None:
     _print(safe_text(text), newline=newline)
 
 
+def say_styled(text: str) -> None:
+    """Print text that is safe already, with `click.style` in it."""
+    _print(text)
+
+
 def note(text: str) -> None:
     """Print one dim line to standard error: what goes on beside the result."""
     _print(click.style(safe_line(text), dim=True), to_stderr=True)

@@ -15,7 +15,7 @@ from dsh_time.text import safe_line
 
 from .ids import find_session
 from .invocation import Invocation, pass_invocation
-from .output import note
+from .output import note, say_styled
 
 if TYPE_CHECKING:
     from dsh_hookspecs import ModelRequest
@@ -51,7 +51,7 @@ def show(invocation: Invocation, session: str, *, full: bool, raw: bool) -> None
     store = invocation.store
     directory = store.directory(find_session(store, session))
     if raw:
-        verdict = scan(directory, lambda _: None, lambda line: click.echo(safe_json(line.decode())))
+        verdict = scan(directory, lambda _: None, lambda line: say_styled(safe_json(line.decode())))
     else:
         verdict = _show(directory, full=full)
     error = verdict.error()
@@ -94,7 +94,7 @@ def request(invocation: Invocation, session: str, *, turn: int, step: int, prett
     if pretty:
         _say(_readable(rebuilt))
     elif _to_terminal():
-        click.echo(safe_json(rebuilt.encode().decode()), nl=False)
+        say_styled(safe_json(rebuilt.encode().decode()).removesuffix("\n"))
     else:
         click.echo(rebuilt.encode(), nl=False)
 
@@ -145,4 +145,4 @@ def _to_terminal() -> bool:
 def _say(lines: Iterable[Line]) -> None:
     """Print lines in one write."""
     if text := "\n".join(click.style(line.text, **_STYLES[line.style]) for line in lines):
-        click.echo(text)
+        say_styled(text)

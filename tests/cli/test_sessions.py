@@ -17,7 +17,7 @@ from dsh_time.log import Draft, Log, SessionHeader
 from dsh_time.models.scripted import call, say
 from dsh_time.session import Session
 
-from .kit import make_harness
+from ..kit import make_harness
 from .reading_kit import Home, home
 
 __all__ = ["home"]

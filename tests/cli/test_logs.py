@@ -12,7 +12,7 @@ from dsh_time.log import FILES, Draft, Log, scan
 from dsh_time.models.scripted import say
 from dsh_time.replay import rebuild_request
 
-from .kit import logged, types
+from ..kit import logged, types
 from .reading_kit import Home, home
 
 __all__ = ["home"]
@@ -251,8 +251,8 @@ def test_a_fork_repeats_the_past_byte_for_byte_and_leaves_an_open_turn_out(home:
     assert first[0] == first[1]
 
 
-def test_a_plugin_that_cannot_be_loaded_keeps_nobody_from_copying_a_session(home: Home, tmp_path: Path) -> None:
+def test_a_plugin_that_cannot_be_loaded_keeps_nobody_from_copying_a_session(home: Home) -> None:
     home.make("one", "Hi", answers=(say("a"),))
-    (tmp_path / "dsh-time.yaml").write_text("plugins: [{name: not-there}]\n")
+    Path("dsh-time.yaml").write_text("plugins: [{name: not-there}]\n")
     for command in ("salvage", "fork"):
         assert home.run(command, "one", "--as", f"by-{command}").exit_code == 0

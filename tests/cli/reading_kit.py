@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from dsh_time.cli import command_line
 from dsh_time.cli.invocation import Invocation
 from dsh_time.models.scripted import Played, ScriptedModel
 
-from .kit import Clock, make_harness, source_of
+from ..kit import Clock, make_harness, source_of
 
 
 @frozen
@@ -79,12 +80,8 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """An empty home, with no deployment file anywhere and UTC as the local zone."""
-    import time
-
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("TZ", "UTC")
+def home(tmp_path: Path) -> Iterator[Home]:
+    """An empty home, with UTC as the local zone."""
+    time.tzset()  # `own_settings` has set TZ
+    yield Home(tmp_path / "home", Clock())
     time.tzset()
-    monkeypatch.chdir(tmp_path)
-    return Home(tmp_path / "home", Clock())

@@ -16,7 +16,7 @@ from dsh_time.cli.call import encode_arguments
 from dsh_time.log import Log
 from dsh_time.models.scripted import say
 
-from .kit import payloads
+from ..kit import payloads
 from .reading_kit import Home, home
 
 __all__ = ["home"]

@@ -14,7 +14,7 @@ from attrs import frozen
 from dsh_hookspecs import TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN, ToolResult, TurnEnd
 from dsh_time.models.scripted import ScriptedModel, say
 
-from .kit import logged, make_harness, payloads
+from ..kit import logged, make_harness, payloads
 from .reading_kit import Home, home
 
 __all__ = ["home"]
@@ -76,7 +76,7 @@ def hanging(home: Home) -> Iterator[Hanging]:
         [sys.executable, "-c", CHILD, str(home.root)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parent.parent,
+        cwd=Path(__file__).parents[2],
     )
     assert process.stdout is not None
     told = []
