@@ -258,6 +258,7 @@ def test_a_chat_at_a_terminal_tells_the_time_and_leaves_with_ctrl_d(tmp_path: Pa
         read_until(keyboard, "| time-context | ready")
         os.write(keyboard, b"What time is it?\r")
         read_until(keyboard, "(read in the system section `context:time`)")
+        read_until(keyboard, "| ready")  # while something is printed, the terminal itself takes Ctrl-D
         os.write(keyboard, b"\x04")
         assert "to go on: --session" in read_until(keyboard, "to go on: --session")
         assert process.wait(TIMEOUT_S) == 0

@@ -30,7 +30,7 @@ from dsh_time.models.scripted import Answer, ScriptedModel, call, deltas, fail, 
 
 from ..kit import Clock, payloads, source_of, types
 from .conftest import SCRIPT, CommandLine
-from .terminals import read_until, terminal
+from .terminals import TIMEOUT_S, read_until, terminal
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -263,7 +263,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_session_can_be_continued(
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline().startswith(b"Cancelling the turn")
     process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
+    assert process.wait(TIMEOUT_S) == 130
     result = dsh_time("run", "--continue", "hello")
     assert result.exit_code == 0
     assert types(only_session(dsh_time)).count("turn/end") == 2
