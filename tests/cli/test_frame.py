@@ -156,11 +156,13 @@ def test_streams_that_are_closed_are_not_missed(tmp_path: Path) -> None:
     assert subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], check=False).returncode == 0
 
 
-def test_a_folder_that_is_something_else_is_one_line_that_names_it(dsh_time: CommandLine) -> None:
-    dsh_time.home.mkdir()
-    dsh_time.sessions.touch()
-    result = dsh_time("run", "--continue", "hi")
-    assert (result.exit_code, result.stderr) == (1, f"Error: {dsh_time.sessions}: Not a directory\n")
+def test_what_the_system_refuses_is_one_line_that_names_the_file(
+    dsh_time: CommandLine, install: Callable[..., None]
+) -> None:
+    install("dsh-greeting", COMMANDS.format(body="open('nowhere')"))
+    Path("dsh-time.yaml").write_text("plugins: [{name: dsh-greeting}]\n")
+    result = dsh_time("greet")
+    assert (result.exit_code, result.stderr) == (1, "Error: nowhere: No such file or directory\n")
 
 
 def test_a_command_that_gives_up_is_exit_code_130(dsh_time: CommandLine, install: Callable[..., None]) -> None:
