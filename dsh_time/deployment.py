@@ -54,7 +54,10 @@ T = TypeVar("T")
 PROJECT_FILE = "dsh-time.yaml"
 
 #: The plugins of a deployment that no file changes. Each is listed, so that a patch can name it by its id.
-_BUILT_IN_PLUGINS: tuple[Mapping[str, Any], ...] = ({"name": "dsh-time-context", "disabled": True},)
+_BUILT_IN_PLUGINS: tuple[Mapping[str, Any], ...] = (
+    {"name": "dsh-time-context", "disabled": True},
+    {"name": "dsh-time-reminder"},
+)
 
 
 @attrs.frozen

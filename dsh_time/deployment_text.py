@@ -118,6 +118,13 @@ def init_text() -> str:
 #    config:
 #      refreshIntervalMs: 60000
 #      timeZone: UTC
+#  - name: dsh-time-reminder
+#    config:
+#      defaultMode: cron
+#      cron: '0 0 * * *'
+#      fineIntervalMs: 0
+#      counterNotice: inject
+#      weekday: false
 
 # The model: a provider and its settings. Keys and addresses (apiKey, apiKeyEnv, baseUrl) are read from
 # the user config file or a file given with --config, never from ./dsh-time.yaml.

@@ -1,6 +1,6 @@
 """The library's front door: a harness holds the plugins, the model and the live sessions of a process.
 
-deployment = load_deployment(enable=["time-context"], installed=scan_plugins())
+deployment = load_deployment()
 async with Harness(deployment) as harness:
     agent = harness.create()
     result = await agent.prompt("What time is it?")

@@ -174,8 +174,8 @@ def _collisions(plugin: Plugin, loaded: Sequence[Plugin], deployment: Deployment
             refuse("register_models", f"the model provider {name!r} is offered by {owner} too; disable one of the two")
         if other.name in plugin.conflicts or plugin.name in other.conflicts:
             lines = [f"{one.id} ({entries[one.id].place})" for one in (other, plugin)]
-            way = f"disable one of the two, with `disabled: true` in its entry: {' or '.join(lines)}"
-            refuse("", f"it excludes {owner}; {way}")
+            way = "disable one of the two, with `--disable` or `disabled: true` in its entry:"
+            refuse("", f"it excludes {owner}; {way} {' or '.join(lines)}")
     return tuple(problems)
 
 

@@ -143,7 +143,7 @@ async def test_a_tool_result_of_this_turn_beats_an_old_reading(seen: str) -> Non
 async def test_without_a_clock_in_the_request_it_says_so_and_how_to_get_one() -> None:
     said = await text_of(request(user("what time is it?")))
     assert "no clock" in said
-    assert "--enable time-context" in said
+    assert "--enable time-reminder" in said
     assert not any(character.isdigit() for character in said)
 
 

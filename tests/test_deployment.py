@@ -56,7 +56,10 @@ def listed(deployment: Deployment) -> list[tuple[str, str, bool]]:
 
 def test_without_files_the_built_in_deployment_applies() -> None:
     deployment = load_deployment()
-    assert listed(deployment) == [("time-context", "dsh-time-context", True)]
+    assert listed(deployment) == [
+        ("time-context", "dsh-time-context", True),
+        ("time-reminder", "dsh-time-reminder", False),
+    ]
     assert deployment.model == {"provider": "demo"}
     assert deployment.limits == Limits(50, 120, 65_536, 262_144, 50)
     assert deployment.sessions == Sessions(None)

@@ -13,19 +13,7 @@ from dsh_time.deployment import Deployment, Limits, Origin, install_command, loa
 from dsh_time.errors import DeploymentError
 
 # The mount snippet of the time-reminder seed, to the letter.
-SNIPPET = """\
-- id: time-context          # 官方那行必须禁用，否则每步会有两条读数
-  disabled: true
-- insert:
-    - id: time-reminder
-      name: 'dsh-time-reminder'
-      config:
-        defaultMode: cron          # off | cron | turn | fine
-        cron: '0 0 * * *'          # 默认每天 00:00
-        timeZone: Asia/Shanghai    # 缺省时用浏览器时区，再缺省用进程时区
-        fineIntervalMs: 0          # fine 模式的最小间隔；0 = 每步都注入
-        counterNotice: inject      # 计数器变动通知：inject（不唤醒）| steer（唤醒）| off
-"""
+SNIPPET = (Path(__file__).parent / "cases" / "mount.yaml").read_text(encoding="utf-8")
 BOTH = ("dsh-time-context", "dsh-time-reminder")
 
 Write = Callable[[str, str], Path]
@@ -101,14 +89,18 @@ def test_inserting_what_is_there_merges_into_it_and_enables_it(write: Write) -> 
         "- insert: [{id: new, name: dsh-new, disabled: true, config: {b: 2}}]",
     )
     deployment = load_deployment(patches=[patch])
-    assert listed(deployment) == [("time-context", "dsh-time-context", False), ("new", "dsh-new", True)]
-    assert deployment.plugins[1].config == {"a": 1, "b": 2}
+    assert listed(deployment) == [
+        ("time-context", "dsh-time-context", False),
+        ("time-reminder", "dsh-time-reminder", False),
+        ("new", "dsh-new", True),
+    ]
+    assert deployment.plugins[2].config == {"a": 1, "b": 2}
 
 
 def test_later_items_and_patches_see_what_earlier_ones_did(write: Write) -> None:
     first = write("1.yaml", "- insert: [{name: dsh-x}]\n- {id: x, config: {a: 1}}")
     second = write("2.yaml", "- {id: x, config: {a: 2}}")
-    assert load_deployment(patches=[first, second]).plugins[1].config == {"a": 2}
+    assert load_deployment(patches=[first, second]).plugins[-1].config == {"a": 2}
 
 
 def test_what_does_not_fit_in_a_patch_is_reported_all_at_once(write: Write) -> None:
@@ -126,7 +118,7 @@ def test_what_does_not_fit_in_a_patch_is_reported_all_at_once(write: Write) -> N
             "--patch p.yaml:3:12: [2].insert[0]: the id time-context belongs to dsh-time-context (built in);"
             " give this entry another id"
         ),
-        "--patch p.yaml:4:4: [3].id: no entry has the id 'zzz'; the ids are: time-context",
+        "--patch p.yaml:4:4: [3].id: no entry has the id 'zzz'; the ids are: time-context, time-reminder",
     ]
 
 
@@ -175,16 +167,16 @@ def test_a_layer_given_as_a_patch_and_a_patch_given_as_a_layer_say_which_option_
 @pytest.mark.parametrize("word", ["time-context", "dsh-time-context"])
 def test_enable_switches_on_the_entry_with_that_id_or_name(word: str) -> None:
     deployment = load_deployment(enable=[word])
-    assert listed(deployment) == [("time-context", "dsh-time-context", False)]
+    assert listed(deployment)[0] == ("time-context", "dsh-time-context", False)
     assert deployment.plugins[0].origin == Origin(f"--enable {word}")
 
 
-@pytest.mark.parametrize("word", ["time-reminder", "dsh-time-reminder"])
+@pytest.mark.parametrize("word", ["openai", "dsh-openai"])
 def test_enable_adds_an_installed_plugin_with_its_defaults(word: str) -> None:
-    deployment = load_deployment(enable=[word], installed=BOTH)
-    assert listed(deployment)[1:] == [("time-reminder", "dsh-time-reminder", False)]
-    assert deployment.plugins[1].config == {}
-    assert deployment.plugins[1].place == f"--enable {word}"
+    deployment = load_deployment(enable=[word], installed=["dsh-openai"])
+    assert listed(deployment)[2:] == [("openai", "dsh-openai", False)]
+    assert deployment.plugins[2].config == {}
+    assert deployment.plugins[2].place == f"--enable {word}"
 
 
 def test_an_id_goes_before_a_name(write: Write) -> None:
@@ -199,11 +191,11 @@ def test_disable_switches_off_and_one_that_is_not_listed_is_off_already(write: W
 
 
 def test_unknown_words_get_a_suggestion_or_the_install_command() -> None:
-    assert refusals(enable=["time-contxt", "time-reminder", "zzz"], disable=["what"], installed=["dsh-foo"]) == [
-        "--disable what: there is no plugin 'what'; known are: foo, time-context",
+    assert refusals(enable=["time-contxt", "openai", "zzz"], disable=["what"], installed=["dsh-foo"]) == [
+        "--disable what: there is no plugin 'what'; known are: foo, time-context, time-reminder",
         "--enable time-contxt: there is no plugin 'time-contxt'; did you mean time-context?",
-        "--enable time-reminder: there is no plugin 'time-reminder'; to install it: pip install dsh-time-reminder",
-        "--enable zzz: there is no plugin 'zzz'; known are: foo, time-context",
+        "--enable openai: there is no plugin 'openai'; to install it: pip install dsh-openai",
+        "--enable zzz: there is no plugin 'zzz'; known are: foo, time-context, time-reminder",
     ]
     assert install_command("dsh-x") == "pip install dsh-x"
 

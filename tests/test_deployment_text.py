@@ -36,6 +36,10 @@ def test_every_value_is_explained_with_its_path_and_place() -> None:
         Setting("plugins[0].name", "dsh-time-context", "built in"),
         Setting("plugins[0].disabled", False, "--enable time-context"),
         Setting("plugins[0].config.timeZone", "Asia/Tokyo", "--patch p.yaml:1:31"),
+        Setting("plugins[1].id", "time-reminder", "built in"),
+        Setting("plugins[1].name", "dsh-time-reminder", "built in"),
+        Setting("plugins[1].disabled", False, "built in"),
+        Setting("plugins[1].config", {}, "built in"),
         Setting("model.provider", "x", "u.yaml:4:3"),
         Setting("model.apiKey", "(hidden)", "u.yaml:5:3"),
         Setting("limits.maxSteps", 7, "u.yaml:2:3"),
@@ -130,7 +134,8 @@ def test_the_starter_file_says_the_defaults() -> None:
     deployment = load_deployment(project_file=_write("dsh-time.yaml", content))
     default = load_deployment()
     assert (deployment.limits, deployment.model) == (default.limits, default.model)
-    assert [(entry.id, entry.disabled) for entry in deployment.plugins] == [("time-context", True)]
+    shown = {(entry.id, entry.disabled) for entry in deployment.plugins}
+    assert shown == {("time-context", True), ("time-reminder", False)}
 
 
 def test_init_writes_the_starter_file_for_its_owner_alone_and_makes_the_folder(tmp_path: Path) -> None:

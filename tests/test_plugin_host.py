@@ -85,15 +85,16 @@ def test_only_what_is_enabled_is_imported(site: Path, install: Install) -> None:
 
 
 @pytest.mark.process
-def test_the_built_in_deployment_imports_no_plugin_and_scans_nothing() -> None:
-    """time-context is listed, but disabled: its module is not there, and no metadata was read."""
+def test_disabled_plugins_are_not_imported_and_nothing_is_scanned_for_them() -> None:
+    """Both built-in plugins are listed and disabled: their modules are not there, and no metadata was read."""
     code = """
 import sys
 from dsh_time.deployment import load_deployment
 from dsh_time.plugin_host import PluginHost
-host = PluginHost(load_deployment())
+host = PluginHost(load_deployment(disable=["time-reminder"]))
 assert host.loadout.plugins == ()
-print([name for name in ("dsh_time_context", "importlib.metadata", "click") if name in sys.modules])
+names = ("dsh_time_context", "dsh_time_reminder", "importlib.metadata", "click")
+print([name for name in names if name in sys.modules])
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -161,7 +162,7 @@ def test_plugins_that_exclude_each_other(site: Path, install: Install, order: tu
         host(site, *order)
     (problem,) = caught.value.problems
     assert "excludes plugin dsh-" in str(problem)
-    assert "disable one of the two, with `disabled: true` in its entry: " in str(problem)
+    assert "disable one of the two, with `--disable` or `disabled: true` in its entry: " in str(problem)
     for number, name in enumerate(order):
         assert f"{name[-1]} ({site.parent / 'dsh-time.yaml'}:{number + 2}" in str(problem)
 
@@ -262,12 +263,9 @@ def test_a_built_in_plugin_that_is_not_installed_is_skipped(site: Path) -> None:
     enabled = tuple(attrs.evolve(entry, disabled=False) for entry in deployment.plugins)
     plugins = PluginHost(attrs.evolve(deployment, plugins=enabled), sources=scan_plugins([str(site)]))
     assert plugins.loadout.plugins == ()
-    (status,) = plugins.statuses()
-    assert (status.name, status.state, status.reason) == (
-        "dsh-time-context",
-        "not installed",
-        "pip install dsh-time-context",
-    )
+    assert [(status.name, status.state, status.reason) for status in plugins.statuses()] == [
+        (name, "not installed", f"pip install {name}") for name in ("dsh-time-context", "dsh-time-reminder")
+    ]
 
 
 def test_commands_of_enabled_plugins(site: Path, install: Install) -> None:

@@ -12,8 +12,10 @@ from attrs import frozen
 from dsh_hookspecs import ChatMessage, ModelRequest
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_NO_CLOCK = "I cannot tell: my request holds no clock, and I have none of my own. `--enable time-context` gives me one."
-_NO_GAP = "I cannot tell: my request does not say how long ago that was. `--enable time-context` makes it say so."
+_NO_CLOCK = (
+    "I cannot tell: my request holds no clock, and I have none of my own. `--enable time-reminder` gives me one."
+)
+_NO_GAP = "I cannot tell: my request does not say how long ago that was. `--enable time-reminder` makes it say so."
 
 _STAMP = r"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d(?::\d\d)?\[[^\]\s]{1,64}\])"
 _SECTION = re.compile(rf"^Current time: {_STAMP}", re.MULTILINE)

@@ -84,11 +84,11 @@ def test_nothing_is_left_after_it_is_swapped_out(tmp_path: Path) -> None:
 
 
 def test_the_built_in_deployment_does_not_load_it() -> None:
-    """It is listed and disabled; its section is not there, and enabling it is all it takes."""
+    """It is listed and disabled; its section is not there, and swapping it in is all it takes."""
     plugins = PluginHost(load_deployment())
     (status,) = [status for status in plugins.statuses() if status.id == "time-context"]
     assert (status.id, status.name, status.state) == ("time-context", "dsh-time-context", "disabled")
     assert sections(plugins) == []
-    plugins.enable("time-context")
+    plugins.swap("time-reminder", "time-context")
     assert len(sections(plugins)) == 1
     assert "dsh_time_context" in sys.modules

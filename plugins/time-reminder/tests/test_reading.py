@@ -123,6 +123,21 @@ def test_line_4_is_bounded() -> None:
     assert line(evolve(SEED, counters=[one_too_long]), 4) == "[counters] +1 more"
 
 
+def test_line_4_at_its_bound() -> None:
+    """A line of exactly 2 KiB stands whole; with one byte more the last entry is counted instead."""
+    entry = len("a=0s ()")
+    first = len("[counters] ") + entry + 400 + len(", ")
+
+    def shown(length: int) -> str:
+        notes = ["x" * 400, *["y" * 400] * 3, "z" * length]
+        return line(evolve(SEED, counters=[ShownCounter("a", Counter(NOW, note)) for note in notes]), 4)
+
+    most = MAX_BYTES - first - 3 * (entry + 400 + len(", ")) - entry
+    assert len(shown(most)) == MAX_BYTES
+    assert shown(most).endswith("z)")
+    assert shown(most + 1).endswith("y), +1 more")
+
+
 def test_weekday() -> None:
     """The weekday of the local date stands after the stamp, if asked for."""
     assert line(evolve(SEED, weekday=True), 1).endswith("2026-10-09T01:23:45+08:00[Asia/Shanghai] Friday")
