@@ -77,14 +77,19 @@ class FileIo:
         """The names in a directory, in no particular order."""
         return os.listdir(directory)  # noqa: PTH208 as above
 
-    def lock(self, descriptor: int, *, shared: bool = False) -> None:
+    def lock(self, descriptor: int) -> None:
         """Take the exclusive lock (flock) or raise BlockingIOError at once. It goes when the last copy is closed.
-
-        A shared one is refused while somebody has the exclusive one, and only then.
 
         Not lockf: its locks vanish when the process closes any other descriptor of the same file.
         """
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def lock_table(self) -> str:
+        """The text of Linux's table of file locks, empty where there is none."""
+        try:
+            return Path("/proc/locks").read_text("utf-8", "surrogateescape")
+        except OSError:
+            return ""
 
     def real_path(self, path: Path) -> Path:
         """The path with every link on the way followed."""

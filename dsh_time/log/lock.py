@@ -64,22 +64,23 @@ def claim_directory(io: FileIo, directory: Path, *, force: bool) -> int:
 def lock_holder(directory: Path, *, io: FileIo = FILES) -> Holder | None:
     """Say who writes the session now; None when nobody does, or when the lock file cannot be read.
 
-    The system only tells by letting one take the lock or not, so it is taken for reading, for microseconds. Somebody
-    who opens the session just then is refused.
+    Only the system's table of locks is looked at (Linux has one; elsewhere nobody is seen): taking the lock to find
+    out could refuse somebody who opens the session just then.
     """
     try:
         descriptor = io.open(directory / LOCK_NAME, os.O_RDONLY)
     except OSError:
         return None
     try:
-        io.lock(descriptor, shared=True)
-    except BlockingIOError:
-        return _read_holder(io, descriptor)
+        inode = io.stat_open(descriptor).st_ino
+        rows = [row.split() for row in io.lock_table().splitlines()]
+        # `1: FLOCK ADVISORY WRITE <process> <major>:<minor>:<inode> 0 EOF`; a row with `->` only waits for the lock
+        held = any(row[1:2] == ["FLOCK"] and row[5].endswith(f":{inode}") for row in rows if len(row) > 5)
+        return _read_holder(io, descriptor) if held else None
     except OSError:
         return None
     finally:
         release(io, descriptor)
-    return None
 
 
 def _myself() -> Holder:

@@ -246,12 +246,11 @@ class MemoryDisk(FileIo):
     def names(self, directory: Path) -> list[str]:
         return list(self._directory(directory).entries)
 
-    def lock(self, descriptor: int, *, shared: bool = False) -> None:
+    def lock(self, descriptor: int) -> None:
         number = self._open[descriptor][0].number
         if number in self._locked.values():
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK))
-        if not shared:  # a shared one only asks whether somebody writes
-            self._locked[descriptor] = number
+        self._locked[descriptor] = number
 
     def real_path(self, path: Path) -> Path:
         return path

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_time.log import Draft, Log, Record, SessionHeader, last_record, lock_holder, newest_records, scan
+from dsh_time.log import Draft, FileIo, Log, Record, SessionHeader, last_record, lock_holder, newest_records, scan
 from dsh_time.log.format import encode_header, encode_record
 
 if TYPE_CHECKING:
@@ -87,12 +87,24 @@ def test_the_holder_of_a_lock_is_known_while_it_is_held_and_only_then(tmp_path: 
         assert lock_holder(directory) is not None
 
 
-def test_two_who_ask_at_once_do_not_take_each_other_for_a_holder(tmp_path: "Path") -> None:
+def test_asking_takes_no_lock_so_that_nobody_who_opens_the_session_is_refused(
+    tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = tmp_path / "one"
     Log.create(directory, SessionHeader(id="one", created_at=1, writer="test")).close()
-    with (directory / "lock").open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_SH)
-        assert lock_holder(directory) is None
+    monkeypatch.setattr(fcntl, "flock", lambda descriptor, operation: pytest.fail("a lock was taken"))
+    assert lock_holder(directory) is None
+
+
+def test_a_system_without_a_table_of_locks_shows_no_holder(tmp_path: "Path") -> None:
+    directory = tmp_path / "one"
+
+    class Elsewhere(FileIo):
+        def lock_table(self) -> str:
+            return ""
+
+    with Log.create(directory, SessionHeader(id="one", created_at=1, writer="test")):
+        assert lock_holder(directory, io=Elsewhere()) is None
 
 
 def test_asking_for_the_holder_makes_no_lock_file(tmp_path: "Path") -> None:
