@@ -254,10 +254,10 @@ def test_a_history_file_that_is_a_link_or_cannot_be_made_is_not_used(
 
 @pytest.mark.process
 def test_a_chat_at_a_terminal_tells_the_time_and_leaves_with_ctrl_d(tmp_path: Path) -> None:
-    with terminal(SCRIPT, "--home", tmp_path / "home", "chat", "--enable", "time-context") as (keyboard, process):
-        read_until(keyboard, "| time-context | ready")
+    with terminal(SCRIPT, "--home", tmp_path / "home", "chat") as (keyboard, process):
+        read_until(keyboard, "| time-reminder | ready")
         os.write(keyboard, b"What time is it?\r")
-        read_until(keyboard, "(read in the system section `context:time`)")
+        read_until(keyboard, "(read in the reading of turn 1, step 1)")
         read_until(keyboard, "| ready")  # while something is printed, the terminal itself takes Ctrl-D
         os.write(keyboard, b"\x04")
         assert "to go on: --session" in read_until(keyboard, "to go on: --session")

@@ -173,7 +173,7 @@ def test_a_command_that_gives_up_is_exit_code_130(dsh_time: CommandLine, install
 
 @pytest.mark.process
 def test_output_that_nobody_reads_ends_the_turn_quietly(start: Start, dsh_time: CommandLine) -> None:
-    process = start("run", "hello")
+    process = start("run", "--disable", "time-reminder", "hello")
     assert process.stdout is not None
     process.stdout.close()
     assert process.wait() == 1

@@ -35,6 +35,10 @@ from .terminals import TIMEOUT_S, read_until, terminal
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
+#: The other clock in place of the built-in one.
+TIME_CONTEXT = ("--enable", "time-context", "--disable", "time-reminder")
+
+
 def only_session(line: CommandLine) -> Path:
     [session] = line.sessions.iterdir()
     return session
@@ -44,22 +48,29 @@ def only_session(line: CommandLine) -> Path:
 
 
 @pytest.mark.process
-def test_with_time_context_the_time_is_told_and_without_it_the_demo_says_that_it_has_no_clock(start: Start) -> None:
-    process = start("run", "--enable", "time-context", "What time is it?")
+def test_the_time_is_told_by_either_clock_and_without_one_the_demo_says_that_it_has_none(start: Start) -> None:
+    process = start("run", "What time is it?")
+    out, err = process.communicate()
+    assert process.returncode == 0
+    assert b"[UTC], a " in out
+    assert b"(read in the reading of turn 1, step 1)" in out
+    assert err.startswith(b"dsh-time-reminder: cron reading \xc2\xb7 ")
+
+    process = start("run", *TIME_CONTEXT, "What time is it?")
     out, err = process.communicate()
     assert process.returncode == 0
     assert b"[UTC], a " in out
     assert b"(read in the system section `context:time`)" in out
     assert err.startswith(b"Session ")
 
-    out, _ = start("run", "What time is it?").communicate()
+    out, _ = start("run", "--disable", "time-reminder", "What time is it?").communicate()
     assert out.startswith(b"I cannot tell: my request holds no clock")
 
 
 @pytest.mark.process
 def test_continued_in_a_second_process_the_gap_is_told(start: Start, dsh_time: CommandLine) -> None:
     assert start("run", "hello").wait() == 0
-    out, _ = start("run", "--continue", "--enable", "time-context", "How long since my last message?").communicate()
+    out, _ = start("run", "--continue", *TIME_CONTEXT, "How long since my last message?").communicate()
     assert out.startswith(b"Time since previous message: ")
     assert b"unavailable" not in out
     assert types(only_session(dsh_time)).count("turn/start") == 2
@@ -68,8 +79,8 @@ def test_continued_in_a_second_process_the_gap_is_told(start: Start, dsh_time: C
 def test_the_gap_since_the_last_message_is_exact(dsh_time: CommandLine) -> None:
     clock = Clock()
     line = dsh_time.having(now_ms=clock)
-    asked = ["run", "--continue", "--enable", "time-context", "How long since my last message?"]
-    line("run", "--enable", "time-context", "What time is it?")
+    asked = ["run", "--continue", *TIME_CONTEXT, "How long since my last message?"]
+    line("run", *TIME_CONTEXT, "What time is it?")
     clock.advance(seconds=3 * 3600 + 2 * 60 + 5)
     assert "Time since previous message: 3h2m5s " in line(*asked).stdout
     clock.advance(seconds=60)
@@ -257,7 +268,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_session_can_be_continued(
     start: Start, dsh_time: CommandLine, install: Callable[..., None], site: Path
 ) -> None:
     install("dsh-stuck", STUCK)
-    process = start("run", "--enable", "stuck", "call wait", PYTHONPATH=str(site))
+    process = start("run", "--enable", "stuck", "--disable", "time-reminder", "call wait", PYTHONPATH=str(site))
     assert process.stderr is not None
     assert process.stderr.readline() == b"call wait {}\n"
     process.send_signal(signal.SIGINT)
@@ -280,8 +291,8 @@ def test_the_zone_of_the_machine_goes_with_the_prompt_if_it_is_one_that_everybod
 ) -> None:
     monkeypatch.setattr(tzlocal, "get_localzone_name", lambda: found)
     dsh_time("run", "hi")
-    [message] = payloads(only_session(dsh_time), UserMessage)
-    assert message.source.get("clientTimeZone") == zone
+    said = [message for message in payloads(only_session(dsh_time), UserMessage) if message.source["kind"] == "user"]
+    assert [message.source.get("clientTimeZone") for message in said] == [zone]
 
 
 def test_a_machine_that_does_not_know_its_zone_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
