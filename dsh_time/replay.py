@@ -6,12 +6,12 @@ from pathlib import Path
 
 from attrs import define, field
 
-from dsh_hookspecs import AssistantMessage, Header, ModelRequest, StepEnd, TurnEnd, TurnEndReason
+from dsh_hookspecs import AssistantMessage, ModelRequest, StepEnd, TurnEnd, TurnEndReason
 
-from .errors import NoSuchRequest
+from .errors import DamagedLog, NoSuchRequest
 from .fold_set import FoldSet, decode_event
 from .folds import HeaderState, Surface, Turns
-from .log import Record, scan
+from .log import Record, Verdict, scan
 
 
 def rebuild_request(directory: Path, turn: int, step: int) -> ModelRequest:
@@ -20,7 +20,9 @@ def rebuild_request(directory: Path, turn: int, step: int) -> ModelRequest:
     Raises NoSuchRequest when there was none, and LogError when the log cannot be read.
     """
     past = _Past(directory, turn, step)
-    scan(directory, on_record=past.take)
+    verdict = scan(directory, on_record=past.take)
+    if past.waiting and verdict.state == "damaged":
+        raise _damage(verdict)
     if past.waiting and past.in_step:
         past.found = past.request()  # the log ends while the model is being asked
     if past.found is None:
@@ -38,9 +40,15 @@ def last_settled_seq(directory: Path) -> int:
         last = record.seq
         states.apply_record(record)
 
-    scan(directory, on_record=on_record)
+    verdict = scan(directory, on_record=on_record)
+    if verdict.state == "damaged":
+        raise _damage(verdict)
     turns = states.state(Turns)
     return turns.started_at - 1 if turns.open else last
+
+
+def _damage(verdict: Verdict) -> DamagedLog:
+    return DamagedLog(verdict.path, verdict.end.offset, verdict.end.line, verdict.reason)
 
 
 @define
@@ -70,10 +78,10 @@ class _Past:
         """Whether the step in question is open."""
         return self.newest == (self.turn, self.step) and self._states.state(Turns).step_open
 
-    def request(self) -> ModelRequest:
-        """The request as it would be sent now."""
-        header = self._states.state(HeaderState).header or Header()
-        return ModelRequest(header, self._states.state(Surface).messages)
+    def request(self) -> ModelRequest | None:
+        """The request as it would be sent now; None when the log broke off before there was a header."""
+        header = self._states.state(HeaderState).header
+        return None if header is None else ModelRequest(header, self._states.state(Surface).messages)
 
     def take(self, record: Record) -> None:
         """Look at the next line of the log."""

@@ -294,6 +294,23 @@ async def test_cancelling_waits_for_started_calls_and_answers_those_that_had_not
     assert types(tmp_path / "one").count("tool/call") == 1
 
 
+async def test_calls_that_ran_together_are_answered_once_when_the_turn_was_cancelled_meanwhile(tmp_path: Path) -> None:
+    async def body(arguments: Text, context: ToolContext) -> str:
+        harness.live["one"].cancel()
+        return arguments.text
+
+    both = plugin(tool(body, parallel=True, name="together"), tool(body))
+    answers = [call("together", text="a") + call("together", text="b") + call("tool", text="c")]
+    async with make_harness(tmp_path, *answers, plugins={"tools": both}) as harness:
+        assert (await harness.create("one").prompt("Go")).reason.kind == "aborted"
+    results = payloads(tmp_path / "one", ToolResult)
+    assert [(result.result.id, result.stands_in) for result in results] == [
+        ("t1s1c1", False),
+        ("t1s1c2", False),
+        ("t1s1c3", True),
+    ]
+
+
 async def test_long_output_is_cut_and_kept_whole_beside_the_log(tmp_path: Path) -> None:
     text = "é" * 5000
     plugins = {"tools": plugin(tool(lambda a, c: text))}
