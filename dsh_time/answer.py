@@ -55,7 +55,7 @@ class Answer:
         self._started = self.monotonic()
 
     def add(self, delta: ModelDelta) -> None:
-        """Add one piece. Raises ModelError when the answer grows too long."""
+        """Add one piece. Raises ModelError when the answer grows too long, and for what is no piece."""
         match delta:
             case Finished(stop_reason, usage):
                 self.stop_reason, self.usage = stop_reason, usage
@@ -70,6 +70,8 @@ class Answer:
             case ToolCallDelta(index, more, text):
                 part = self._part(ToolCallDelta, index)
                 part.name += more
+            case _:
+                raise ModelError(f"The model's stream gave {type(delta).__name__}, which is no piece of an answer.")
         if self._first_output is None:
             self._first_output = self.monotonic()
         part.pieces.append(text)

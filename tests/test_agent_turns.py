@@ -1,6 +1,7 @@
 """Turns and steps: what is logged, in which order, when it is durable, and how a turn ends."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from msgspec import Struct
 from dsh_hookspecs import (
     AssistantMessage,
     Event,
+    Finished,
+    ModelDelta,
     ModelError,
     ReasoningBlock,
     Reject,
@@ -19,6 +22,7 @@ from dsh_hookspecs import (
     Section,
     Step,
     TextBlock,
+    TextDelta,
     Tool,
     ToolContext,
     ToolResult,
@@ -434,6 +438,78 @@ async def test_text_that_is_no_unicode_is_repaired_at_the_door_and_marked(tmp_pa
     (output,) = payloads(tmp_path / "one", ToolResult)
     assert [(prompt.text, prompt.lossy), (first.message.text, first.lossy)] == [("u\ufffd", True), ("m\ufffd", True)]
     assert (output.result.text, output.lossy, second.lossy) == ("t\ufffd", True, False)
+
+
+async def test_who_stops_waiting_for_a_turn_does_not_stop_it(tmp_path: Path) -> None:
+    reached, release = asyncio.Event(), asyncio.Event()
+    async with make_harness(tmp_path, pause(release, reached) + say("ok"), say("never")) as harness:
+        agent = harness.create("one")
+        running, waiting = asyncio.create_task(agent.prompt("a")), asyncio.create_task(agent.prompt("b"))
+        await reached.wait()
+        running.cancel()
+        waiting.cancel()
+        agent.cancel()
+        release.set()
+        await agent.idle()
+    assert payloads(tmp_path / "one", TurnEnd)[0].reason.kind == "aborted"
+
+
+class Deaf(BaseException):
+    """Nothing that a harness handles."""
+
+
+async def test_a_base_exception_of_a_model_writes_nothing_and_is_left_to_crash_repair(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, fail(Deaf()), say("again")) as harness:
+        agent = harness.create("one")
+        waiting = asyncio.create_task(agent.prompt("Hi"))
+        await asyncio.sleep(0)
+        with pytest.raises(Deaf):
+            await agent.idle()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert types(tmp_path / "one")[-1] == "request/header"
+        assert (await agent.prompt("Again")).text == "again"
+
+
+async def test_a_stream_that_is_no_generator_will_do(tmp_path: Path) -> None:
+    class Stream:
+        def __init__(self) -> None:
+            self.items: Iterator[ModelDelta] = iter([TextDelta("ok"), Finished()])
+
+        def __aiter__(self) -> "Stream":
+            return self
+
+        async def __anext__(self) -> ModelDelta:
+            try:
+                return next(self.items)
+            except StopIteration:
+                raise StopAsyncIteration from None
+
+    class Model(ScriptedModel):
+        def stream(self, request: Any, /) -> Any:
+            return Stream()
+
+    async with make_harness(tmp_path, model=Model()) as harness:
+        assert (await harness.create("one").prompt("Hi")).text == "ok"
+
+
+async def test_a_last_message_from_a_time_that_no_calendar_holds_is_no_baseline(tmp_path: Path) -> None:
+    seen: list[object] = []
+
+    @frozen(eq=False)
+    class Looking:
+        """Notes when the last message was."""
+
+        @hookimpl
+        def before_step(self, step: Step) -> None:
+            seen.append(step.previous_message)
+
+    async with make_harness(tmp_path, say("ok"), plugins={"looking": Looking}) as harness:
+        agent = harness.create("one")
+        message = UserMessage(id="m", role="user", content=(TextBlock("a"),), source={"kind": "user"})
+        agent.session.append([message], 2**62)
+        assert (await agent.prompt("Hi")).text == "ok"
+    assert seen == [None]
 
 
 async def test_the_text_of_a_result_can_be_printed(tmp_path: Path) -> None:

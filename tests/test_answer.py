@@ -1,5 +1,7 @@
 """Collecting a model's stream."""
 
+from typing import Any
+
 import pytest
 
 from dsh_hookspecs import (
@@ -66,6 +68,12 @@ def test_an_answer_that_would_not_fit_a_line_of_the_log_is_cut_off_with_an_error
     answer = collected(ReasoningDelta("", "r" * 1000), TextDelta("x" * (MAX_CHARACTERS - 1002)))
     with pytest.raises(ModelError, match="output token limit"):
         answer.add(delta)
+
+
+def test_what_is_no_piece_of_an_answer_is_an_error_of_the_model() -> None:
+    nonsense: Any = "text"
+    with pytest.raises(ModelError, match="gave str, which is no piece of an answer"):
+        collected(nonsense)
 
 
 def test_times_are_measured_from_the_start_to_the_first_piece_and_to_the_end() -> None:
