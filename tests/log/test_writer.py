@@ -292,7 +292,7 @@ def test_a_failed_roll_back_poisons(disk: "Disk", faulty: "FaultyIo", fault: int
         faulty.fail("truncate", 1, fault)
         with pytest.raises(LogPoisoned if isinstance(fault, int) else KeyboardInterrupt):
             log.append(disk.drafts(1))
-        for again in (lambda: log.append(disk.drafts(1)), log.sync, lambda: log.write_side_file(b"x")):
+        for again in (log.sync, lambda: log.append(disk.drafts(1)), lambda: log.write_side_file(b"x")):
             with pytest.raises(LogPoisoned, match="dsh-time fork s1"):
                 again()
     assert disk.read() == [0]
