@@ -11,7 +11,6 @@ import argparse
 import gc
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -47,7 +46,8 @@ def opened(directory: Path) -> dict[str, float]:
     before = time.monotonic()
     with Session.open(directory, io=_shown(size)) as session:
         seconds = time.monotonic() - before
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        status = Path("/proc/self/status").read_text()
+        peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
         gc.collect()
         held = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
         return {"seconds": seconds, "peak": peak, "held": held, "events": session.next_seq, "size": size / 2**20}

@@ -152,10 +152,12 @@ def _of_events(directory: Path, io: FileIo) -> list[Finding]:
             states.apply(event)
 
     try:
-        scan(directory, on_record, io=io)
+        verdict = scan(directory, on_record, io=io)
     except LogError as error:
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(error).__name__).lower()
         return [*calls.findings, Finding("damage", kind, str(error))] if kind not in _REPORTED else calls.findings
+    if verdict.state == "damaged":
+        return calls.findings  # what follows is not known
     turns = states.state(Turns)
     if turns.open:
         text = f"turn {turns.turn} is open: a process is in it, or a crash left it"

@@ -99,8 +99,10 @@ class Harness:
         session = Session.create(directory, header, loadout, io=self._io, force=self._force)
         return self._agent(session, model)
 
-    def open(self, session_id: str) -> Agent:
+    def open(self, session_id: str, *, io: FileIo | None = None) -> Agent:
         """Open a session for writing; a turn that a crash left open is closed. Returns the agent if it is live here.
+
+        `io` takes the place of the harness's own for this session.
 
         Raises LogError: SessionNotFound, SessionLocked, DamagedLog and others.
         """
@@ -108,7 +110,7 @@ class Harness:
             return agent
         model = self.model
         directory, loadout = self.store.directory(session_id), self.plugins.loadout
-        session = Session.open(directory, loadout, io=self._io, force=self._force)
+        session = Session.open(directory, loadout, io=io or self._io, force=self._force)
         return self._agent(session, model)
 
     def fork(self, session_id: str, new_id: str | None = None) -> str:

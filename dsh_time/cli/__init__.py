@@ -27,6 +27,7 @@ _COMMANDS: Mapping[str, str] = {
     "request": "show",
     "call": "call",
     "verify": "logs",
+    "doctor": "doctor",
     "salvage": "logs",
     "fork": "logs",
     "plugins": "plugins",

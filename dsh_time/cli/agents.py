@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .progress import reading
+
 if TYPE_CHECKING:
     from dsh_time.agent import Agent
     from dsh_time.harness import Harness
@@ -38,7 +40,10 @@ def open_agent(harness: Harness, session_id: str | None, newest: bool) -> Agent:
     """Open the session that the options name, or make a new one. Raises DshTimeError."""
     if newest:
         session_id = harness.store.newest()
-    return harness.create() if session_id is None else harness.open(session_id)
+    if session_id is None:
+        return harness.create()
+    with reading(harness.store.directory(session_id), "Opening") as io:
+        return harness.open(session_id, io=io)
 
 
 def client_time_zone() -> str | None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,15 +11,13 @@ from .exit_codes import ExitCode
 from .ids import find_session
 from .invocation import Invocation, pass_invocation
 from .output import say, say_json
+from .progress import reading
 
 if TYPE_CHECKING:
-    from dsh_time.log import FileIo, Report
+    from dsh_time.log import Report
 
 #: The states of a log in which all that was promised to be safe is there.
 _SOUND: Final = ("ok", "pending", "torn")
-
-#: Bytes of a log from which on its checking takes long enough to show how far it is.
-_LARGE: Final = 32 << 20
 
 _NEW_ID = click.option("--as", "new_id", metavar="ID", help="The new session's id (default: made from the time).")
 
@@ -51,7 +45,7 @@ def verify(
     for name in store.ids() if everything else [find_session(store, word) for word in sessions]:
         directory = store.directory(name)
         try:
-            with _progress(directory) as io:
+            with reading(directory, "Checking") as io:
                 report = check(directory, io=io)
         except LogError as error:  # this one cannot be read; the others can
             code = max(code, ExitCode.ERROR)
@@ -131,30 +125,3 @@ def _sentence(name: str, report: Report) -> str:
     for file in report.damaged_side_files:
         text += f"\n  {report.path.with_name(file)}: the side file is not what was stored; the log is not affected"
     return text
-
-
-@contextmanager
-def _progress(directory: Path) -> Iterator[FileIo]:
-    """The way to the files; with a bar on standard error where that is a terminal and the log is large."""
-    from dsh_time.log import FILES, LOG_NAME, FileIo
-
-    try:
-        size = (directory / LOG_NAME).stat().st_size
-    except OSError:
-        size = 0
-    if size < _LARGE or not sys.stderr.isatty():
-        yield FILES
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"Checking {directory.name}", total=size)
-
-        class Counting(FileIo):
-            def pread(self, descriptor: int, count: int, offset: int) -> bytes:
-                data = super().pread(descriptor, count, offset)
-                progress.advance(task, len(data))
-                return data
-
-        yield Counting()

@@ -81,9 +81,9 @@ def test_the_json_of_plugins_is_what_is_printed(dsh_time: CommandLine) -> None:
     assert shown[:1] == json_of("plugins")
 
 
-def test_the_json_of_sessions_and_verify_has_these_keys(dsh_time: CommandLine) -> None:
+def test_the_json_of_sessions_verify_and_doctor_has_these_keys(dsh_time: CommandLine) -> None:
     assert dsh_time("run", "What time is it?").exit_code == 0
-    for command in (["sessions"], ["verify", "--all"]):
+    for command in (["sessions"], ["verify", "--all"], ["doctor"]):
         shown, example = json.loads(dsh_time(*command, "--json").stdout), json_of(command[0])
         assert isinstance(example, dict)
         assert list(shown) == list(example)

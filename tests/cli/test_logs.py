@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from dsh_time.cli import logs
+from dsh_time.cli import progress
 from dsh_time.log import FILES, Draft, Log, scan
 from dsh_time.models.scripted import say
 from dsh_time.replay import rebuild_request
@@ -194,11 +194,11 @@ def test_a_large_log_shows_how_far_its_checking_is_when_somebody_watches(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home.make("one", "Hi", answers=(say("a"),))
-    monkeypatch.setattr(logs, "_LARGE", 1)
-    with logs._progress(home.root / "one") as io:
+    monkeypatch.setattr(progress, "_LARGE", 1)
+    with progress.reading(home.root / "one", "Checking") as io:
         assert io is FILES  # nobody watches
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with logs._progress(home.root / "one") as io:
+    with progress.reading(home.root / "one", "Checking") as io:
         assert io is not FILES
         assert scan(home.root / "one", lambda _: None, io=io).state == "ok"
     assert "Checking one" in capsys.readouterr().err
