@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from attrs import Attribute, field, frozen
@@ -18,7 +19,7 @@ from .fold import NOTICE, TimeState
 from .journal import change_of
 from .modes import Cadence, cadence, due, process_zone, zone_in_force
 from .reading import Reading, ShownCounter
-from .relatives import find, owned_elsewhere, relatives, relays, seen, to_wake
+from .relatives import MAX_RELAYS, find, owned_elsewhere, relatives, relays, seen, to_wake
 from .tools import TIME_COUNTER, TIME_MODE, Mode, TimeCounterArguments, TimeModeArguments
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class TimeReminder:
     def before_step(self, step: Step) -> list[Message]:
         """Tell of changes of relatives' counters, then give a reading if one is due."""
         state, near = step.session.fold(TimeState), relatives(step.lineage)
-        told = [] if self.counter_notice == "off" else list(relays(near, state.told))
+        told = [] if self.counter_notice == "off" else list(islice(relays(near, state.told), MAX_RELAYS))
         # A step of no opened turn is a wake: only news that is to wake may turn it into a request of the model.
         if step.turn > state.turn and not (told and self.counter_notice == "steer"):
             return []

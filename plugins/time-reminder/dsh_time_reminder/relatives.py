@@ -20,6 +20,9 @@ from .visibility import Relation, sees
 if TYPE_CHECKING:
     from .tools import TimeCounterArguments
 
+#: Relatives that one step tells of; the others' news waits for the next step.
+MAX_RELAYS: Final = 64
+
 _log: Final = logging.getLogger(__name__)
 
 

@@ -13,7 +13,7 @@ from dsh_time.messages import plugin_message
 from dsh_time_reminder import TimeReminder
 from dsh_time_reminder.fold import TimeState
 from dsh_time_reminder.reading import MAX_BYTES
-from dsh_time_reminder.relatives import relatives, relays
+from dsh_time_reminder.relatives import MAX_RELAYS, relatives, relays
 
 from .family import Family, Member, user
 from .test_delivery import OFF, family
@@ -239,6 +239,18 @@ def test_a_relay_is_bounded_at_2_kib() -> None:
     assert (len("\n".join(full)), len(full)) == (MAX_BYTES, 8)
     assert told(most + 1)[-1] == "+1 more"
     assert len("\n".join(told(most + 1))) <= MAX_BYTES
+
+
+def test_the_relays_of_a_step_are_bounded() -> None:
+    """A step tells of at most 64 relatives, the nearest ones; the next step tells of the others."""
+    tree = Family(OFF)
+    tree.add("parent")
+    for number in range(MAX_RELAYS + 1):
+        tree.add(f"c{number:02}", parent="parent")
+        tree.call(f"c{number:02}", action="start", name="build", toParents=True)
+    assert len(tree.news("parent")) == MAX_RELAYS
+    assert tree.news("parent") == [["[counters] c64: build started"]]
+    assert tree.news("parent") == []
 
 
 def test_hostile_names_and_notes_stay_inside_the_frame() -> None:
