@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from importlib.metadata import EntryPoint
@@ -54,21 +55,29 @@ class CountedSyncs(FileIo):
 
 
 class InstantModel:
-    """Asks for the tool after a user's message and answers in text after a tool's."""
+    """Asks for the tool after a user's message and answers in text after a tool's; `with_tool` off: in text at once.
+
+    `delay_s` is how long an answer takes.
+    """
 
     config: Mapping[str, object] = {"provider": "instant", "model": "instant"}
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_tool: bool = True, delay_s: float = 0) -> None:
         self._turn = 0
+        self._with_tool = with_tool
+        self._delay_s = delay_s
 
     async def stream(self, request: ModelRequest, /) -> AsyncIterator[ModelDelta]:
         """Answer without looking further than at the last message."""
-        if request.messages[-1].role == "tool":
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if request.messages[-1].role == "tool" or not self._with_tool:
             yield TextDelta(workload.answer(self._turn))
+            yield Finished("end")
         else:
             self._turn += 1
             yield ToolCallDelta(0, "search", msgspec.json.encode({"query": workload.query(self._turn)}).decode())
-        yield Finished("end")
+            yield Finished("tool-calls")
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -109,12 +118,14 @@ def source_of(name: str, cls: type) -> PluginSource:
     return PluginSource(name, name, "1.0", _Class(name=name, value=name, group="dsh_time.plugins"))
 
 
-def plugin_host(classes: Mapping[str, type], installed: Iterable[str] = ()) -> PluginHost:
-    """Return a host with these classes as plugins, then the installed plugins of these names."""
+def plugin_host(
+    classes: Mapping[str, type], installed: Iterable[str] = (), config_file: Path | None = None
+) -> PluginHost:
+    """Return a host with these classes as plugins, and the installed plugins of these names; the file may set them."""
     found = scan_plugins()
     sources = {name: source_of(name, cls) for name, cls in classes.items()}
     sources |= {name: found[name] for name in installed}
-    deployment = load_deployment(enable=list(sources), installed=list(sources))
+    deployment = load_deployment(config_file=config_file, enable=list(sources), installed=list(sources))
     return PluginHost(deployment, sources=sources)
 
 

@@ -1,0 +1,75 @@
+"""Many sessions in one process: `python -m cells.sessions ROOT SESSIONS TURNS sync|nosync`.
+
+All sessions are open and run turns one after the other without a pause, with a model that takes 200 ms for each of a
+turn's two answers; their beginnings are spread over one turn. Harness time is what a turn takes beyond the 400 ms.
+Prints ms of harness time for each turn, turns per second, memory and descriptors per session, and what closing and
+reopening an idle session costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import workload
+from driver import emit, resident
+from dsh_time.log import FILES
+from ours import Bench, InstantModel, NoSync
+
+MODEL_S = 0.2
+REQUESTS_PER_TURN = 2
+
+
+async def run(root: Path, sessions: int, turns: int, *, sync: bool) -> None:
+    """Measure."""
+    model = InstantModel(delay_s=MODEL_S)
+    harness = Bench(root, FILES if sync else NoSync(), model).harness()
+    warm = harness.create("warm")
+    await warm.prompt(workload.question(0))
+    gc.collect()
+    memory, descriptors = resident(), _descriptors()
+    agents = [harness.create(f"s{number}") for number in range(sessions)]
+    open_descriptors = _descriptors() - descriptors
+    taken: list[float] = []
+
+    async def user(number: int) -> None:
+        await asyncio.sleep(number / sessions * MODEL_S * REQUESTS_PER_TURN)
+        for turn in range(turns):
+            began = time.perf_counter()
+            await agents[number].prompt(workload.question(turn))
+            taken.append((time.perf_counter() - began - MODEL_S * REQUESTS_PER_TURN) * 1000)
+
+    used, started = time.process_time(), time.perf_counter()
+    await asyncio.gather(*map(user, range(sessions)))
+    seconds, used = time.perf_counter() - started, time.process_time() - used
+    gc.collect()
+    grown = resident() - memory
+    reopening = []
+    for number in range(min(sessions, 50)):
+        began = time.perf_counter()
+        await harness.close_session(f"s{number}")
+        harness.open(f"s{number}")
+        reopening.append((time.perf_counter() - began) * 1000)
+    await harness.close()
+    emit(
+        ms=taken,
+        per_second=len(taken) / seconds,
+        cpu_ms=used / len(taken) * 1000,
+        memory=grown / sessions,
+        descriptors=open_descriptors / sessions,
+        reopen=reopening,
+    )
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 only their number counts
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sync=sys.argv[4] == "sync"))

@@ -1,0 +1,56 @@
+"""Many sessions in one process: what a turn takes beyond its model, memory, descriptors, and reopening."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from processes import Processes
+from report import Answer, Bar, Plot, Table, figure, percentile, short
+
+
+def measure(processes: Processes) -> dict[str, Any]:
+    """Return the two cases."""
+    plan = processes.plan
+    cases = {"without sync": ("nosync", plan.sessions[0]), "with sync": ("sync", plan.sessions[1])}
+    return {
+        f"{count:,} sessions {name}": processes.ours(
+            "cells.sessions", processes.folder("sessions"), count, plan.session_turns, mode
+        )
+        for name, (mode, count) in cases.items()
+    }
+
+
+def answers(results: dict[str, Any]) -> list[Answer]:
+    """Return the one answer."""
+    rows = [
+        [
+            name,
+            short(case["per_second"]),
+            short(percentile(case["ms"], 50)),
+            short(percentile(case["ms"], 99)),
+            short(case["cpu_ms"]),
+            short(case["memory"] / 1000),
+            short(case["descriptors"]),
+            str(figure(case["reopen"])),
+        ]
+        for name, case in results.items()
+    ]
+    columns = [
+        "",
+        "turns per second",
+        "harness ms p50",
+        "p99",
+        "CPU ms per turn",
+        "kB per session",
+        "descriptors",
+        "reopen ms",
+    ]
+    table = Table("Sessions at the same time, each turn with two answers of 200 ms", columns, rows)
+    bars = [Bar(f"harness time p99, {name} (ms)", percentile(case["ms"], 99), 50) for name, case in results.items()]
+    plot = Plot(
+        "ms of harness time per turn",
+        "",
+        {"": {name: figure(case["ms"]) for name, case in results.items()}},
+        log=False,
+    )
+    return [Answer("sessions", "Many sessions", [table], plot, bars)]
