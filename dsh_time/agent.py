@@ -51,7 +51,7 @@ from .loadout import Loadout, Rejection
 from .log import clean_text
 from .messages import Delivery, claimed, model_message, plugin_message, user_entry
 from .recorder import AgentEvent, OpenTurns, Recorder
-from .recovery import closing_events
+from .recovery import cancelled_inbox, closing_events
 from .request import header_change
 from .session import Session, View
 from .tool_calls import ToolCalls
@@ -99,8 +99,11 @@ class Agent:
         self._runtime = runtime
         self._recorder = Recorder(session, runtime.now_ms, runtime.open_turns)
         self._view = View(session)
+        self.closed = False
         #: Children that run for a call of this agent.
         self.children: set[Agent] = set()
+        #: Plugins whose status line failed.
+        self._unasked: set[str] = set()
         self._driver: asyncio.Task[None] | None = None
         self._model_task: asyncio.Task[None] | None = None
         #: Why the running turn has to end; None: it has not.
@@ -114,6 +117,8 @@ class Agent:
         self._answered: list[str] = []
         #: Who waits for a prompt's turn, by message id.
         self._waiters: dict[str, asyncio.Future[TurnResult]] = {}
+        if session.next_seq == session.header.seed_length:  # a copy that nobody has opened yet
+            self._recorder.append(cancelled_inbox(session.fold(Inbox)), session.last_time)
         self._recover()
 
     # Giving it something to do
@@ -201,12 +206,21 @@ class Agent:
             await asyncio.shield(self._driver)
 
     async def close(self) -> None:
-        """Cancel what runs, wait for it, and close the session."""
+        """Cancel what runs, wait for it, and close the session. The agent takes nothing more."""
         self.cancel("closed")
+        self.closed = True
         try:
             await self.idle()
         finally:
             self.session.close()
+
+    def status_lines(self) -> list[str]:
+        """Return what plugins show a person of the session now. A plugin that fails at it is not asked again."""
+        loadout = self.session.loadout
+        if self._unasked:
+            loadout = loadout.without(self._unasked)
+        now = instant_at(self._runtime.now_ms())
+        return loadout.status_lines(self._view, now, lambda error: self._unasked.add(error.plugin))
 
     def log_spawned(self, session_id: str) -> None:
         """Make it durable that this session has the child `session_id`, which is about to be made."""
@@ -239,6 +253,8 @@ class Agent:
             outcome = error
             raise
         finally:
+            if isinstance(outcome, Exception) and not self._waiters:
+                _logger.error("A turn of session %s broke off: %s", self.id, outcome)
             self._release(outcome)
             self._runtime.open_turns.count -= 1
             self._driver = None
@@ -247,8 +263,8 @@ class Agent:
         if self._driver is driver:  # it was cancelled before it ran at all
             self._driver = None
             self._release(None)
-        if not driver.cancelled() and (error := driver.exception()) is not None:
-            _logger.error("A turn of session %s broke off: %s", self.id, error)
+        if not driver.cancelled():
+            driver.exception()  # whoever waited was given it, or it was logged
 
     def _goes_on(self) -> bool:
         """Whether somebody wants another turn: entries that were kept in the inbox wake nothing by themselves."""

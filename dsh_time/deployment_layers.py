@@ -15,7 +15,7 @@ from dsh_time.problems import Keys, Problem, describe, did_you_mean
 from dsh_time.yaml_reader import Node, Origin, nearest
 
 #: The plugins of this project, which may be known by name without being installed.
-OWN_PLUGINS = ("dsh-openai", "dsh-time-context", "dsh-time-reminder")
+OWN_PLUGINS = ("dsh-anthropic", "dsh-openai", "dsh-subagents", "dsh-time-context", "dsh-time-reminder")
 
 _PREFIX = "dsh-"
 

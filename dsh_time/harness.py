@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Self
 
 import dsh_time
-from dsh_hookspecs import ChildAnswer, InboxSpliced, Model, ToolError
+from dsh_hookspecs import ChildAnswer, Model, ToolError
 
 from .agent import Agent, Runtime
 from .deployment import Deployment
 from .errors import LogError, UnknownProvider
-from .folds import ClientZone, Inbox
+from .folds import ClientZone
 from .lineage import MAX_DEPTH, LineageReader
 from .log import FILES, FileIo, SessionHeader, fork
 from .models import BUILT_IN
@@ -91,7 +91,11 @@ class Harness:
 
     def create(self, session_id: str | None = None) -> Agent:
         """Make a new session; its id says when it was made (UTC). Raises LogError."""
-        return self._create(SessionHeader(id=session_id or self._new_id(), created_at=self._now_ms(), writer=WRITER))
+        return self._create(
+            SessionHeader(
+                id=self._new_id() if session_id is None else session_id, created_at=self._now_ms(), writer=WRITER
+            )
+        )
 
     def _create(self, header: SessionHeader) -> Agent:
         model = self.model
@@ -106,7 +110,7 @@ class Harness:
 
         Raises LogError: SessionNotFound, SessionLocked, DamagedLog and others.
         """
-        if (agent := self.live.get(session_id)) is not None:
+        if (agent := self.live.get(session_id)) is not None and not agent.closed:
             return agent
         model = self.model
         directory, loadout = self.store.directory(session_id), self.plugins.loadout
@@ -119,7 +123,7 @@ class Harness:
         The copy ends where the source does, or before its open turn. It is nobody's child and inherits no inbox.
         Raises LogError.
         """
-        new_id = new_id or self._new_id()
+        new_id = self._new_id() if new_id is None else new_id
         source, target = self.store.directory(session_id), self.store.directory(new_id)
         upto = last_settled_seq(source)
         header = SessionHeader(
@@ -130,14 +134,6 @@ class Harness:
             seed_length=upto + 1,
         )
         fork(source, target, header, upto, force=self._force)
-        with Session.open(target, force=self._force) as session:
-            inbox = session.fold(Inbox)
-            splices = (
-                InboxSpliced(target="next-turn", start=0, removed_count=len(inbox.next_turn), outcome="canceled"),
-                InboxSpliced(target="next-step", start=0, removed_count=len(inbox.next_step), outcome="canceled"),
-            )
-            session.append([splice for splice in splices if splice.removed_count], self._now_ms())
-            session.sync()
         return new_id
 
     async def close(self) -> None:
@@ -184,7 +180,7 @@ class Harness:
 
     def _live_session(self, session_id: str) -> Session | None:
         agent = self.live.get(session_id)
-        return None if agent is None else agent.session
+        return None if agent is None or agent.closed else agent.session
 
     async def _spawn(self, parent: Agent, prompt: str, resume: str | None) -> ChildAnswer:
         child = self._make_child(parent) if resume is None else self._resume_child(parent, resume)

@@ -73,6 +73,11 @@ def messages(returned: object) -> list[Message] | Reject:
     return [_message(message) for message in _values(returned, Message)]
 
 
+def status_line(returned: object) -> str:
+    """What `status_line` returned; empty for None."""
+    return "" if returned is None else _said(returned, "the line")
+
+
 def tool_output(returned: object, current: ToolOutput) -> ToolOutput:
     """The result after `on_tool_result` returned `returned` for `current`.
 

@@ -26,6 +26,7 @@ from dsh_hookspecs import (
     Prompt,
     PromptSection,
     Reject,
+    SessionView,
     Step,
     Tool,
     ToolContext,
@@ -36,6 +37,8 @@ from dsh_time import hook_values
 from dsh_time.hook_values import HookValueError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import click
 
 T = TypeVar("T")
@@ -217,6 +220,11 @@ class Loadout:
             for changed in self._result(plugin, hook, call, (context, output), check, report):
                 output = changed
         return output
+
+    def status_lines(self, session: SessionView, now: datetime, report: Report) -> list[str]:
+        """What plugins show a person of the session at `now` (UTC), in the deployment's order, without empty ones."""
+        results = self._results("status_line", (session, now), hook_values.status_line, report)
+        return [line for _, line in results if line]
 
     def add_commands(self, group: click.Group) -> None:
         """Add the commands of all plugins to `group`.

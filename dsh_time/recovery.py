@@ -61,6 +61,15 @@ def closing_events(turns: Turns, inbox: Inbox, next_seq: int) -> list[Payload]:
     return events + [splice for splice in back if splice.inserted]
 
 
+def cancelled_inbox(inbox: Inbox) -> list[Payload]:
+    """Return what empties the inbox that a copy of a session came with: it waited for the original."""
+    splices = (
+        InboxSpliced(target="next-turn", start=0, removed_count=len(inbox.next_turn), outcome="canceled"),
+        InboxSpliced(target="next-step", start=0, removed_count=len(inbox.next_step), outcome="canceled"),
+    )
+    return [splice for splice in splices if splice.removed_count]
+
+
 def tool_result(
     call: str,
     text: str,

@@ -84,6 +84,11 @@ class Session:
         return self.log.header
 
     @property
+    def loadout(self) -> Loadout:
+        """The loadout whose folds are kept here, without the plugins whose folds failed."""
+        return self._used
+
+    @property
     def next_seq(self) -> int:
         """The `seq` that the next appended event gets."""
         return self.log.next_seq

@@ -27,6 +27,7 @@ from dsh_hookspecs import (
     RequestHeader,
     RequestHeaderDelta,
     Section,
+    SessionView,
     Step,
     Tool,
     ToolCall,
@@ -634,3 +635,30 @@ async def test_a_failure_that_nothing_follows_is_logged_at_the_next_turn(tmp_pat
         await agent.prompt("2")
     starts = [number for number, name in enumerate(types(tmp_path / "one")) if name == TurnStart.type]
     assert types(tmp_path / "one")[starts[1] :][:4] == ["turn/start", "user/message", "plugin/error", "step/start"]
+
+
+async def test_a_plugin_whose_status_line_fails_is_not_asked_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    @frozen(eq=False)
+    class Broken:
+        """Fails when a person watches."""
+
+        @hookimpl
+        def status_line(self) -> str:
+            asked.append("broken")
+            raise RuntimeError("oops")
+
+    @frozen(eq=False)
+    class Fine:
+        """Shows the session's id and the time."""
+
+        @hookimpl
+        def status_line(self, session: SessionView, now: datetime) -> str:
+            return f"{session.id} {now:%H:%M}"
+
+    async with make_harness(tmp_path, plugins={"broken": Broken, "fine": Fine}) as harness:
+        agent = harness.create("one")
+        assert [agent.status_lines(), agent.status_lines()] == [["one 08:30"], ["one 08:30"]]
+    assert asked == ["broken"]
+    assert types(tmp_path / "one") == []

@@ -377,6 +377,23 @@ async def test_a_disk_that_is_full_stops_the_turn_and_the_next_one_goes_on(
         assert (await agent.prompt("Again")).text == "kept"
     ends = [end.reason.kind for end in payloads(tmp_path / "one", TurnEnd)]
     assert ends == ["interrupted", "completed"]
+    assert not caplog.text, "who waited for the prompt was told; the log of the program need not repeat it"
+
+
+async def test_a_turn_that_breaks_off_while_nobody_waits_for_it_is_a_line_in_the_programs_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with make_harness(tmp_path, say("lost")) as harness:
+        agent = harness.create("one")
+
+        def fails() -> None:
+            raise LogPoisoned(tmp_path / "one", "sync data failed (Input/output error)")
+
+        monkeypatch.setattr(agent.session, "sync", fails)
+        agent.followup("Hi")
+        with pytest.raises(LogPoisoned):
+            await agent.idle()
+        monkeypatch.undo()
     assert "A turn of session one broke off" in caplog.text
 
 

@@ -39,6 +39,7 @@ from dsh_time.errors import (
     WriteFailed,
 )
 from dsh_time.fold_set import FoldSet
+from dsh_time.folds import Inbox, Surface
 from dsh_time.harness import Harness
 from dsh_time.log import LOG_NAME, FileIo, Log, SessionHeader
 from dsh_time.models import _ByName
@@ -397,3 +398,30 @@ async def test_a_step_costs_the_same_after_a_hundred_events_and_after_ten_thousa
     long = await cost_of_a_turn(tmp_path / "long", monkeypatch)
     assert short[1:] == long[1:] == (6, 0)
     assert long[0] <= short[0] * 1.02
+
+
+async def test_an_agent_that_was_closed_by_itself_is_opened_anew(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, say("again")) as harness:
+        first = harness.create("one")
+        await first.close()
+        second = harness.open("one")
+        assert second is not first
+        assert (await second.prompt("Hi")).text == "again"
+
+
+async def test_an_empty_id_is_refused_not_replaced(tmp_path: Path) -> None:
+    async with make_harness(tmp_path) as harness:
+        with pytest.raises(InvalidSessionId):
+            harness.create("")
+
+
+async def test_a_copy_leaves_the_inbox_of_the_original_when_it_is_first_opened(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, say("only this")) as harness:
+        harness.create("one").inject("for the original")
+        harness.fork("one", "copy")
+        copy = harness.open("copy")
+        assert (await copy.prompt("Hi")).text == "only this"
+        assert [message.text for message in copy.session.fold(Surface).messages] == ["Hi", "only this"]
+    async with make_harness(tmp_path) as harness:
+        agent = harness.open("one")
+        assert [entry.message.text for entry in agent.session.fold(Inbox).next_step] == ["for the original"]

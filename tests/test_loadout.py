@@ -75,6 +75,7 @@ def answering(**answers: Callable[..., object]) -> type[Any]:
             "before_step": "step",
             "on_tool_result": "context, result",
             "register_commands": "group",
+            "status_line": "session, now",
         }.get(hook, "")
         source = f"def {hook}(self{', ' * bool(parameters)}{parameters}): return answer({parameters})"
         scope = {"answer": answer}
@@ -129,6 +130,22 @@ def test_a_plugin_that_raises_in_every_hook_does_not_stop_the_turn(caplog: pytes
     assert reports == [PluginError("dsh-a", "dsh-a", hook, "RuntimeError", "boom") for hook in hooks]
     warned = [record.getMessage() for record in caplog.records]
     assert warned == [f"plugin dsh-a (distribution dsh-a): hook {hook} failed: RuntimeError: boom" for hook in hooks]
+
+
+def test_status_lines_stand_in_the_deployments_order_and_a_failing_one_is_left_out() -> None:
+    lines = loadout(
+        answering(status_line=lambda session, now: f"{now:%H:%M}"),
+        answering(status_line=boom),
+        answering(status_line=lambda session, now: None),
+        answering(status_line=lambda session, now: 5),
+        answering(status_line=lambda session, now: "busy"),
+    )
+    reports = Reports()
+    assert lines.status_lines(NoSession(), NOW, reports.append) == [f"{NOW:%H:%M}", "busy"]
+    assert [(plugin, hook) for plugin, hook, _, _ in reports.said] == [
+        ("dsh-b", "status_line"),
+        ("dsh-d", "status_line"),
+    ]
 
 
 def test_only_exceptions_are_contained() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .ids import find_session
 from .progress import reading
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--session", "session_id", metavar="ID", help="Go on with this session."),
+    click.option("--session", "session_id", metavar="ID", help="Go on with this session (an id or how it begins)."),
     click.option("--continue", "newest", is_flag=True, help="Go on with the session that was used last."),
     click.option("--enable", metavar="PLUGIN", multiple=True, help="Enable a plugin. Repeatable."),
     click.option("--disable", metavar="PLUGIN", multiple=True, help="Disable a plugin. Repeatable."),
@@ -42,6 +43,7 @@ def open_agent(harness: Harness, session_id: str | None, newest: bool) -> Agent:
         session_id = harness.store.newest()
     if session_id is None:
         return harness.create()
+    session_id = find_session(harness.store, session_id)
     with reading(harness.store.directory(session_id), "Opening") as io:
         return harness.open(session_id, io=io)
 

@@ -20,7 +20,7 @@ from dsh_time.agent import Agent
 from dsh_time.errors import DshTimeError
 from dsh_time.harness import Harness
 from dsh_time.recorder import AgentEvent
-from dsh_time.text import safe_text
+from dsh_time.text import safe_line, safe_text
 
 from .output import complain, note, say
 from .plugins import say_plugins
@@ -40,6 +40,7 @@ blank before it. Ctrl-C cancels the turn."""
 
 _REFRESH_S = 1.0
 _PENDING_LINES = 8
+_STATUS_CHARACTERS = 120  #: of one plugin's part of the line at the bottom
 
 
 class Chat:
@@ -136,10 +137,11 @@ class Chat:
         return [("", "\n".join(shown) + "\n"), mark]
 
     def _toolbar(self) -> StyleAndTextTuples:
-        """The line at the bottom. It is drawn anew with each event and each second: the place for what ticks."""
+        """The line at the bottom, drawn anew with each event and each second; what plugins show there can tick."""
         plugins = ", ".join(plugin.id for plugin in self._harness.plugins.loadout.plugins) or "no plugins"
         state = "working, Ctrl-C cancels" if self._agent.busy else "ready"
-        return [("", f" {self._agent.id} | {plugins} | {state} ")]
+        shown = [safe_line(line, _STATUS_CHARACTERS) for line in self._agent.status_lines()]
+        return [("", f" {' | '.join([self._agent.id, plugins, state, *shown])} ")]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

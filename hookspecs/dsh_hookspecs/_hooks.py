@@ -9,12 +9,13 @@ a `plugin/error` event that name plugin, distribution and hook, and what "on fai
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pluggy
 
 from ._contexts import Message, Prompt, Reject, Section, Step
-from ._folds import Fold
+from ._folds import Fold, SessionView
 from ._models import ModelProvider
 from ._tools import Tool, ToolContext, ToolOutput
 
@@ -80,6 +81,15 @@ class Hooks:
         """Give model providers. Called once, when the plugin is loaded.
 
         On failure, or when another plugin has a provider of the same name, the plugin is not loaded.
+        """
+        raise NotImplementedError
+
+    @hookspec
+    def status_line(self, session: SessionView, now: datetime) -> str | None:
+        """Give a few words on the session for a person who watches it, such as what runs for how long.
+
+        Called about once a second while `chat` shows its bottom line. `now` is the wall clock in UTC. None: nothing.
+        On failure the plugin is not asked again in this chat.
         """
         raise NotImplementedError
 

@@ -79,6 +79,10 @@ class Hourglass:
     def system_prompt_section(self) -> Section:
         return Section("hourglass", 10, "An hour went by.")
 
+    @hookimpl
+    def status_line(self) -> str:
+        return "sand: 3\x1b[31mm"
+
 
 CLOCKS = {"dsh-sundial": Sundial, "dsh-hourglass": Hourglass}
 
@@ -200,7 +204,7 @@ async def test_leaving_cancels_the_turn_that_runs(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("/help", "/swap A B       disable A and enable B in one go"),
-        ("/plugins", "dsh-hourglass  enabled        system_prompt_section  --enable hourglass"),
+        ("/plugins", "dsh-hourglass  enabled        system_prompt_section, status_line  --enable hourglass"),
         ("/frobnicate", "Error: /frobnicate is no command, or does not go like this."),
         ("/enable", "Error: /enable is no command, or does not go like this."),
         ("/enable sundail", "there is no plugin 'sundail'; did you mean sundial?"),
@@ -224,6 +228,11 @@ async def test_the_toolbar_says_which_plugins_run_and_whether_a_turn_does(tmp_pa
         await talk.screen.until(" one | no plugins | ready ")
         talk.type("hello")
         await talk.screen.until(" one | no plugins | working, Ctrl-C cancels ")
+
+
+async def test_the_toolbar_shows_what_plugins_say_of_the_session_safely(tmp_path: Path) -> None:
+    async with conversation(tmp_path, enable=["hourglass"]) as talk:
+        await talk.screen.until(r" one | hourglass | ready | sand: 3\x1b[31mm ")
 
 
 # The history file

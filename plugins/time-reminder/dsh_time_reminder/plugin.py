@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from attrs import Attribute, field, frozen
 from attrs.validators import in_, instance_of
 
-from dsh_hookspecs import Fold, Message, Relative, Step, Tool, ToolContext, ToolError, ToolOutput, hookimpl
+from dsh_hookspecs import (
+    Fold,
+    Message,
+    Relative,
+    SessionView,
+    Step,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    hookimpl,
+)
 from dsh_hookspecs.timefmt import BadZone, epoch_ms, load_zone
 
-from .answers import change_answer, lapse_answer, list_answer, mode_answer
+from .answers import change_answer, clock_line, lapse_answer, list_answer, mode_answer
 from .counters import changed
 from .cron import BadCron, parse_cron
 from .fold import NOTICE, TimeState
 from .journal import change_of
 from .modes import Cadence, cadence, due, process_zone, zone_in_force
-from .reading import Reading, ShownCounter
+from .reading import Reading, ShownCounter, counter_entry
 from .relatives import MAX_RELAYS, find, owned_elsewhere, relatives, relays, seen, to_wake
 from .tools import TIME_COUNTER, TIME_MODE, Mode, TimeCounterArguments, TimeModeArguments
 
@@ -102,6 +115,11 @@ class TimeReminder:
         group.add_command(cron_command)
 
     @hookimpl
+    def status_line(self, session: SessionView, now: datetime) -> str | None:
+        """Show the session's own counters."""
+        return ", ".join(counter_entry(shown, epoch_ms(now)) for shown in _own(session.fold(TimeState))) or None
+
+    @hookimpl
     def before_step(self, step: Step) -> list[Message]:
         """Tell of changes of relatives' counters, then give a reading if one is due."""
         state, near = step.session.fold(TimeState), relatives(step.lineage)
@@ -140,24 +158,37 @@ class TimeReminder:
     # The tools' bodies are coroutines that never wait: relatives' folds belong to the event loop's thread.
 
     async def _time_mode(self, arguments: TimeModeArguments, context: ToolContext) -> str:
-        state = context.session.fold(TimeState).with_mode(arguments)
+        with self._dated(context):
+            state = context.session.fold(TimeState).with_mode(arguments)
         is_set = arguments.mode is not None
         return mode_answer(context.now, self._zone(state), self._cadence(state), _previous(state), is_set=is_set)
 
     async def _time_counter(self, arguments: TimeCounterArguments, context: ToolContext) -> str | ToolOutput:
         state, near = context.session.fold(TimeState), relatives(context.lineage)
         zone, now, own = self._zone(state), context.now, state.counters
-        try:
-            counters = changed(own, arguments, epoch_ms(now))
-        except ToolError as error:
-            raise owned_elsewhere(error, arguments, seen(near)) from None
+        with self._dated(context):
+            try:
+                counters = changed(own, arguments, epoch_ms(now))
+            except ToolError as error:
+                raise owned_elsewhere(error, arguments, seen(near)) from None
         if (change := change_of(arguments, own, counters)) is not None:
             wake = to_wake(near, change) if self.counter_notice == "steer" else ()
             return ToolOutput(change_answer(now, zone, change), wake=wake)
         if arguments.name is None:
             visible = (*_own(state), *seen(near))
             return list_answer(now, zone, self._cadence(state), _previous(state), visible)
-        return lapse_answer(now, zone, find(arguments.name, context.session.id, own, seen(near)))
+        with self._dated(context):
+            found = find(arguments.name, context.session.id, own, seen(near))
+        return lapse_answer(now, zone, found)
+
+    @contextmanager
+    def _dated(self, context: ToolContext) -> Iterator[None]:
+        """Let a refusal begin with the current time, as every answer does."""
+        try:
+            yield
+        except ToolError as error:
+            zone = self._zone(context.session.fold(TimeState))
+            raise ToolError(f"{clock_line(context.now, zone)}\n{error}") from None
 
 
 def _own(state: TimeState) -> list[ShownCounter]:

@@ -123,7 +123,10 @@ class Family:
         return self.members[ids[-1]]
 
     def call(self, session: str, tool: str = "time_counter", owner: str = PLUGIN, **arguments: Any) -> str:
-        """Call a tool as the host does: log the call, run the body, log the result. Returns the result's text."""
+        """Call a tool as the host does: log the call, run the body, log the result. Returns the result's text.
+
+        Every answer begins with the current time; of a failed call it is left out here.
+        """
         member = self.members[session]
         call = ToolCall(f"c{len(member.events)}", tool, json.dumps(arguments), owner)
         member.log(call, at=self.now)
@@ -141,7 +144,9 @@ class Family:
             text, failed = str(error), True
         block = ToolResultBlock(call.id, text, failed)
         member.log(ToolResult(ChatMessage(f"m{len(member.events)}", "tool", (block,), {"kind": "tool"})), at=self.now)
-        return f"failed: {text}" if failed else text
+        clock, _, rest = text.partition("\n")
+        assert clock.startswith("Current time: ")
+        return f"failed: {rest}" if failed else text
 
     def step(self, session: str, number: int = 1, *, woken: bool = False, logged: bool = True) -> Sequence[Message]:
         """Prepare a step as the host does; `logged` False: the process died before the step's messages were."""

@@ -31,7 +31,7 @@ def test_the_built_in_deployment_has_it_in_mode_cron(switched: Callable[..., Plu
     (plugin,) = [plugin for plugin in switched().loadout.plugins if plugin.name == PLUGIN]
     assert isinstance(plugin.instance, TimeReminder)
     assert (plugin.instance.default_mode, plugin.instance.cron) == ("cron", "0 0 * * *")
-    assert plugin.hooks == ("before_step", "register_tools", "register_folds", "register_commands")
+    assert plugin.hooks == ("before_step", "register_tools", "register_folds", "status_line", "register_commands")
 
 
 def test_two_clocks_exclude_each_other(switched: Callable[..., PluginHost]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from attrs.exceptions import FrozenInstanceError
 
-from dsh_hookspecs.timefmt import epoch_ms
+from dsh_hookspecs.timefmt import epoch_ms, instant_at
 from dsh_time_reminder import TimeReminder, modes
 from dsh_time_reminder.counters import MAX_COUNTERS
 from dsh_time_reminder.fold import TimeState
@@ -279,3 +279,12 @@ def test_a_process_zone_without_a_known_name_is_utc(monkeypatch: pytest.MonkeyPa
 def test_the_fold_is_registered() -> None:
     """One fold, which reads everything from the log."""
     assert TimeReminder().register_folds() == [TimeState]
+
+
+def test_a_person_who_watches_sees_the_sessions_own_counters_run(family: Family) -> None:
+    """`chat` shows them in its bottom line; nothing is shown while there are none."""
+    session, at = family.members["s"], instant_at(family.now + 61_000)
+    assert family.plugin.status_line(session, at) is None
+    family.call("s", action="start", name="deploy", note="to (prod)")
+    family.call("s", action="start", name="build")
+    assert family.plugin.status_line(session, at) == "deploy=1m1s (to [prod]), build=1m1s"
