@@ -232,6 +232,7 @@ async def test_the_toolbar_says_which_plugins_run_and_whether_a_turn_does(tmp_pa
 
 async def test_the_toolbar_shows_what_plugins_say_of_the_session_safely(tmp_path: Path) -> None:
     async with conversation(tmp_path, enable=["hourglass"]) as talk:
+        talk.type("/help")  # draws it once more
         await talk.screen.until(r" one | hourglass | ready | sand: 3\x1b[31mm ")
 
 
