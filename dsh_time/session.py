@@ -25,8 +25,9 @@ class Session:
     Every appended event is applied once to each fold that reads its type. No event list is kept.
     """
 
-    def __init__(self, log: Log, folds: FoldSet, loadout: Loadout) -> None:
+    def __init__(self, log: Log, folds: FoldSet, loadout: Loadout, io: FileIo = FILES) -> None:
         self.log = log
+        self._io = io
         #: Logged time of the newest event, epoch ms.
         self.last_time = log.header.created_at
         self._folds = folds
@@ -45,7 +46,7 @@ class Session:
     ) -> Self:
         """Make a new session with the folds of `loadout`. Raises what `Log.create` raises."""
         states = FoldSet(directory, loadout.folds)
-        return cls(Log.create(directory, header, io=io, force=force), states, loadout)
+        return cls(Log.create(directory, header, io=io, force=force), states, loadout, io)
 
     @classmethod
     def open(
@@ -68,7 +69,7 @@ class Session:
             last_time = record.time
             states.apply_record(record)
 
-        session = cls(Log.open(directory, on_record, io=io, force=force), states, loadout)
+        session = cls(Log.open(directory, on_record, io=io, force=force), states, loadout, io)
         if last_time is not None:
             session.last_time = last_time
         return session
@@ -147,7 +148,7 @@ class Session:
     def _keep(self, folds: Sequence[tuple[str, type[Fold]]]) -> None:
         if missing := self._folds.keep(folds):
             states = FoldSet(self.log.directory, missing)
-            verdict = scan(self.log.directory, on_record=states.apply_record)
+            verdict = scan(self.log.directory, on_record=states.apply_record, io=self._io)
             if verdict.end.next_seq != self.next_seq:
                 reason = verdict.reason or "events that were written are gone"
                 raise DamagedLog(self.log.path, verdict.end.offset, verdict.end.line, reason)
