@@ -70,11 +70,13 @@ def main() -> int:
                     raise SystemExit(f"{name}: its line stands {text.count(old)} times in {mutant['file']}")
                 text = text.replace(old, new)
             path.write_text(text, "utf-8")
-            near = [f"tests/log/test_{path.stem}.py"]  # most are caught there, and it is quick
-            caught, seconds = run(copy, mutant.get("tests", near))
-            if not caught and "tests" not in mutant:
-                caught, more = run(copy, everything)
-                seconds += more
+            near = f"tests/log/test_{path.stem}.py"  # most are caught there, and it is quick
+            attempts = [mutant["tests"]] if "tests" in mutant else [[near], everything]
+            caught, seconds = "", 0.0
+            for tests in attempts:
+                if not caught and all((copy / test).exists() for test in tests):
+                    caught, more = run(copy, tests)
+                    seconds += more
             _say(f"{'caught' if caught else 'ALIVE':6}  {seconds:5.1f} s  {name}: {caught}")
             survivors += [] if caught else [name]
             for fixture in [key for key, known in fixtures.items() if known["mutant"] == name]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dsh_hookspecs import TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN, ToolCall, ToolResult
+from dsh_hookspecs import TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN, SessionSpawned, ToolCall, ToolResult
 from dsh_time.log import Log, Record, SessionHeader, scan
 from dsh_time.models.scripted import ScriptedModel, say
 
@@ -123,11 +123,14 @@ def test_a_repair_that_is_killed_at_any_touch_of_a_file_is_done_again_and_loses_
     assert nth > 15
 
 
-@pytest.mark.parametrize("last", ["act", "hang"])
+@pytest.mark.parametrize("last", ["act", "hang", "delegate"])
 def test_an_agent_that_is_killed_with_its_tools_knows_afterwards_what_may_have_happened(
     victims: Victims, tmp_path: Path, last: str
 ) -> None:
-    """C3: nothing happened in the world that the log does not know of; each call has one result, and it is true."""
+    """C3: nothing happened in the world that the log does not know of; each call has one result, and it is true.
+
+    With `delegate` its children act: the parent's log knows each of them before it exists.
+    """
     chance = random.Random(2)
     for number in range(max(KILLS // 10, 5)):
         if number % 5 == 0:
@@ -143,20 +146,28 @@ def test_an_agent_that_is_killed_with_its_tools_knows_afterwards_what_may_have_h
 
 
 def _check_calls(root: Path) -> None:
-    logged = {event.id for event in payloads(root / "s1", ToolCall)}
-    happened = {path.stem for path in root.glob("*.done")}
+    spawned = {event.id for event in payloads(root / "s1", SessionSpawned)}
+    sessions = {path.parent.name for path in root.glob("*/log.jsonl")}
+    assert sessions <= {"s1", *spawned}
+    for session in sorted(sessions):
+        _check_session(root, session)
+
+
+def _check_session(root: Path, session: str) -> None:
+    logged = {event.id for event in payloads(root / session, ToolCall)}
+    happened = {path.name.split(".")[1] for path in root.glob(f"{session}.*.done")}
     assert happened <= logged
-    before = {event.result.id for event in payloads(root / "s1", ToolResult)}
+    before = {event.result.id for event in payloads(root / session, ToolResult)}
 
     async def go_on() -> None:
         model = ScriptedModel(then=say("done"))
         async with make_harness(root, model=model, plugins={"acting": acting(root)}) as harness:
-            await harness.open("s1").prompt("and now?")
+            await harness.open(session).prompt("and now?")
         for recorded in model.requests:
             assert_accepted(recorded.request)
 
     asyncio.run(go_on())
-    results = payloads(root / "s1", ToolResult)
+    results = payloads(root / session, ToolResult)
     ids = [event.result.id for event in results]
     assert len(set(ids)) == len(ids)
     assert logged <= set(ids)

@@ -177,7 +177,7 @@ def acting(root: Path) -> type:
     """A plugin class whose tools leave a file for each call: what has happened in the world."""
 
     def act(arguments: Nothing, context: ToolContext) -> str:
-        (root / f"{context.call.id}.done").write_bytes(b"")
+        (root / f"{context.session.id}.{context.call.id}.done").write_bytes(b"")
         say_line("body", context.call.id)
         return "done"
 
@@ -185,6 +185,9 @@ def acting(root: Path) -> type:
         act(arguments, context)
         time.sleep(600)
         return "never"
+
+    async def delegate(arguments: Nothing, context: ToolContext) -> str:
+        return (await context.spawn("act")).text
 
     @frozen(eq=False)
     class Acting:
@@ -194,6 +197,7 @@ def acting(root: Path) -> type:
                 Tool("act", "Acts.", Nothing, act),
                 Tool("beside", "Acts beside others.", Nothing, act, parallel=True),
                 Tool("hang", "Acts and does not come back.", Nothing, hang, parallel=True),
+                Tool("delegate", "Lets a child act.", Nothing, delegate, parallel=True),
             ]
 
     return Acting
@@ -206,6 +210,8 @@ def act(directory: str, last: str) -> None:
     def answer(request: ModelRequest) -> Answer:
         if request.messages[-1].role == "tool":
             return say("done")
+        if last == "delegate":
+            return call("act") if request.messages[-1].text == "act" else call("delegate") + call("delegate")
         return call("act") + call("beside") + call("beside") + call(last)
 
     async def run() -> None:
