@@ -241,10 +241,12 @@ def _judge(io: FileIo, descriptor: int, path: Path, end: Position) -> Literal["t
         except BadLine:
             if first is None:
                 zeros = zeros or b"\0" in piece
-                claimed |= {int(match) for match in _CLAIMED_B.findall(piece)}
+                claimed |= {b for match in _CLAIMED_B.findall(piece) if (b := int(match)) >= end.b}
             continue
         first = b if first is None else first
         highest = b if highest is None else max(b, highest)
+    if claimed and min(claimed) < max(*claimed, highest or 0):
+        return "damaged"  # a line that is still legible there was followed by a sync
     if highest is None or highest <= end.b:
         return "torn"  # nothing later was ever begun
     if first != highest or highest > end.b + 1:
@@ -253,7 +255,7 @@ def _judge(io: FileIo, descriptor: int, path: Path, end: Position) -> Literal["t
         return "torn"  # nothing was synced but the header
     # What follows is the stretch after that of the last good line. The damaged lines may be of the one or of the other,
     # and nothing good says which. A power failure leaves zeros; what is still legible may say.
-    return "torn" if end.b not in claimed and (zeros or highest in claimed) else "damaged"
+    return "torn" if zeros or highest in claimed else "damaged"
 
 
 def _pieces(io: FileIo, descriptor: int, path: Path, offset: int) -> Iterator[bytes]:
