@@ -1,5 +1,6 @@
 """The look at a log's end, and at who holds its lock."""
 
+import errno
 import fcntl
 import os
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from dsh_time.log.format import encode_header, encode_record
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .conftest import Disk, FaultyIo
 
 
 def write(directory: "Path", sizes: list[int], tail: bytes = b"", line_end: bytes = b"\n") -> list[Record]:
@@ -105,6 +108,14 @@ def test_a_system_without_a_table_of_locks_shows_no_holder(tmp_path: "Path") -> 
 
     with Log.create(directory, SessionHeader(id="one", created_at=1, writer="test")):
         assert lock_holder(directory, io=Elsewhere()) is None
+
+
+def test_a_lock_file_that_cannot_be_looked_at_shows_no_holder(disk: "Disk", faulty: "FaultyIo") -> None:
+    with disk.create():
+        faulty.fail("stat_open", 1, errno.EIO)
+        assert lock_holder(disk.directory, io=faulty) is None
+        assert lock_holder(disk.directory, io=faulty) is not None
+        assert faulty.left_open() == []
 
 
 def test_asking_for_the_holder_makes_no_lock_file(tmp_path: "Path") -> None:
