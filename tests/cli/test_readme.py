@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dsh_time import store
-
 from ..kit import Clock
 from .conftest import CommandLine
 
@@ -38,7 +36,7 @@ def shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("shanghai")
 def test_the_transcript_is_what_the_commands_print(dsh_time: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store.secrets, "token_hex", lambda _: "c0ffee")
+    monkeypatch.setattr("dsh_time.store.secrets.token_hex", lambda _: "c0ffee")
     clock = Clock(FIRST_RUN_MS)
     printed: list[str] = []
     for line in block_after("transcript"):
