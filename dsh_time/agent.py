@@ -36,6 +36,7 @@ from dsh_hookspecs import (
     StepEnd,
     StepStart,
     ToolCallBlock,
+    ToolError,
     ToolResult,
     TurnEnd,
     TurnEndReason,
@@ -178,8 +179,11 @@ class Agent:
         """Run a child session on a prompt, to the end of its turn, and return its answer.
 
         `resume` is the id of a child made earlier, which goes on instead of a new one. Raises ToolError when it is no
-        child of this session or cannot be had now. Cancelling this agent cancels the child too.
+        child of this session or cannot be had now, and when this agent's turn was cancelled; that cancels running
+        children too.
         """
+        if self.busy and self._cancelled is not None:
+            raise ToolError("The turn was cancelled; no child agent is started.")
         return await self._runtime.spawn(self, prompt, resume)
 
     async def call_tool(self, name: str, arguments: str) -> ToolResult:

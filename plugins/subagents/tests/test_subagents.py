@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsh_hookspecs import ModelRequest, ToolResult
+from dsh_hookspecs import ModelRequest, ToolCall, ToolResult
 from dsh_subagents import Subagents
 from dsh_time.deployment import load_deployment
 from dsh_time.errors import PluginLoadError
@@ -148,6 +148,23 @@ async def test_cancelling_the_parent_ends_its_children_and_keeps_what_they_said(
         assert (await waiting).reason.kind == "aborted"
     (result,) = results(tmp_path, "top")
     assert "did not finish: aborted (parent). It had said: half" in result.result.text
+
+
+async def test_no_child_starts_for_a_call_whose_turn_was_cancelled_meanwhile(tmp_path: Path) -> None:
+    class Late(ScriptedModel):
+        """Cancels the turn when the call is on its way, before the tool's body asks for a child."""
+
+        def stream(self, request: ModelRequest, /) -> Any:
+            top.subscribe(lambda event: top.cancel() if isinstance(getattr(event, "data", None), ToolCall) else None)
+            return super().stream(request)
+
+    model = Late(then=by_depth(lambda r: call("subagent", prompt=">x"), lambda r: say("never")))
+    async with harness(tmp_path, model) as h:
+        top = h.create("top")
+        assert (await top.prompt("go")).reason.kind == "aborted"
+    (result,) = results(tmp_path, "top")
+    assert result.result.text == "The turn was cancelled; no child agent is started."
+    assert [path.name for path in (tmp_path / "sessions").iterdir()] == ["top"]
 
 
 @pytest.mark.parametrize("config", [{"maxDepth": 0}, {"maxDepth": 9}, {"timeoutS": 0}, {"depth": 1}])
