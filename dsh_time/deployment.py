@@ -2,7 +2,7 @@
 ones winning.
 
 ```
-built in < user config file < ./dsh-time.yaml < --config FILE < --patch FILE, in order < --enable, --disable
+built in < user config file < ./dsh-time.yaml < --config FILE < --patch FILE, in order < --model < --enable, --disable
 ```
 
 `docs/deployment.md` describes the files. Neither ruamel.yaml nor cattrs is imported before a file is read or
@@ -28,6 +28,7 @@ from dsh_time.deployment_layers import (
     install_command,
     merge,
 )
+from dsh_time.deployment_models import choose_model, enable_all_providers, enable_provider
 from dsh_time.deployment_text import Setting
 from dsh_time.errors import DeploymentError, StructureError
 from dsh_time.problems import Keys, Problem
@@ -82,12 +83,13 @@ class PluginEntry:
 class Deployment:
     """The effective deployment, in the order of the file: `plugins` run in that order.
 
-    `model` names a `provider` and holds its settings. Two deployments are equal when they say the same,
-    wherever it was said.
+    `model` names a `provider` and holds its settings; so does each of `models`, which has the names that `--model`
+    takes. Two deployments are equal when they say the same, wherever it was said.
     """
 
     plugins: tuple[PluginEntry, ...]
     model: Mapping[str, Any] = attrs.field(repr=False)  # it may hold a secret
+    models: Mapping[str, Mapping[str, Any]] = attrs.field(repr=False)  # as above
     limits: Limits
     sessions: Sessions
     tree: Node = attrs.field(eq=False, repr=False)
@@ -100,13 +102,19 @@ class Deployment:
         index = next(index for index, other in enumerate(self.plugins) if other.id == entry.id)
         return _structured(self.tree, ("plugins", index, "config"), cls, entry.config)
 
-    def model_settings(self, cls: type[T]) -> T:
-        """Return the provider's settings class, structured from `model` without `provider`.
+    def model_settings(self, cls: type[T], name: str | None = None) -> T:
+        """Return the provider's settings class, structured from `model` without `provider`; with `name`, from that one
+        of `models`.
 
         Raises DeploymentError.
         """
-        settings = {key: value for key, value in self.model.items() if key != "provider"}
-        return _structured(self.tree, ("model",), cls, settings)
+        model, keys = (self.model, ("model",)) if name is None else (self.models[name], ("models", name))
+        settings = {key: value for key, value in model.items() if key != "provider"}
+        return _structured(self.tree, keys, cls, settings)
+
+    def with_all_providers(self, installed: Collection[str]) -> Deployment:
+        """Return the deployment with the plugins of all providers in `models` enabled, not of that in `model` alone."""
+        return _deployment(enable_all_providers(self.tree, installed))
 
     def switched(
         self, *, enable: Sequence[str] = (), disable: Sequence[str] = (), installed: Collection[str] = ()
@@ -146,15 +154,16 @@ def load_deployment(
     project_file: Path | None = None,
     config_file: Path | None = None,
     patches: Sequence[Path] = (),
+    model: str | None = None,
     enable: Sequence[str] = (),
     disable: Sequence[str] = (),
     installed: Collection[str] = (),
 ) -> Deployment:
     """Return the effective deployment.
 
-    A user or project file that does not exist is skipped; the others must exist. `installed` are the names of
-    the installed plugins, which `enable` may add. No plugin is imported, and no plugin's config is checked
-    but for being a mapping.
+    A user or project file that does not exist is skipped; the others must exist. `model` is a name in `models`, or
+    PROVIDER:MODEL. `installed` are the names of the installed plugins: `enable` may add one, and that of the model's
+    provider is added. No plugin is imported, and no plugin's config is checked but for being a mapping.
 
     Raises DeploymentError with every problem of every file.
     """
@@ -182,6 +191,9 @@ def load_deployment(
     for patch in patch_nodes:
         if patch is not None:
             tree = apply_patch(tree, patch, problems)
+    tree = choose_model(tree, model, problems)
+    if not problems:
+        tree = enable_provider(tree, nearest(tree, ("model",)), installed)
     tree = _switch(tree, enable, disable, installed, problems)
     check_entries(tree, problems)
     if problems:
@@ -213,6 +225,7 @@ def _built_in() -> Node:
     plugins = tuple(complete_entry(make_node(entry, BUILT_IN)) for entry in _BUILT_IN_PLUGINS)
     settings = {
         "model": {"provider": "demo"},
+        "models": {"demo": {"provider": "demo"}},
         "limits": {camel_case(name): value for name, value in attrs.asdict(Limits()).items()},
         "sessions": {},
     }
@@ -235,7 +248,7 @@ def _deployment(tree: Node) -> Deployment:
         sessions = Sessions(root.origin.file.absolute().parent / sessions.root)
         resolved = attrs.evolve(root, value=str(sessions.root))
         tree = merge(tree, Node({"sessions": Node({"root": resolved}, root.origin)}, root.origin))
-    return Deployment(plugins, data["model"], limits, sessions, tree)
+    return Deployment(plugins, data["model"], data["models"], limits, sessions, tree)
 
 
 def _structured(tree: Node, keys: Keys, cls: type[T], data: object) -> T:

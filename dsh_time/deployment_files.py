@@ -40,15 +40,29 @@ class Sessions:
     root: Path | None = None
 
 
+def is_name(word: str) -> bool:
+    """Whether `word` can be the name of an entry, a model or a provider."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", word) is not None
+
+
+_NAME_RULE = "must be at most 128 letters, digits, dots, hyphens and underscores, and start with a letter or digit"
+
+
 def _is_name(_: object, __: object, value: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", value):
-        allowed = "at most 128 letters, digits, dots, hyphens and underscores, and start with a letter or digit"
-        raise ValueError(f"must be {allowed}, not {describe(value)}")
+    if not is_name(value):
+        raise ValueError(f"{_NAME_RULE}, not {describe(value)}")
 
 
-def _names_a_provider(_: object, __: object, model: Mapping[str, Any] | None) -> None:
-    if model and "provider" in model and not isinstance(model["provider"], str):
+def _names_a_provider(_: object, __: object, model: Any) -> None:
+    if isinstance(model, Mapping) and not isinstance(model.get("provider", ""), str | None):
         raise ValueError(f"provider must be text, not {describe(model['provider'])}")
+
+
+def _are_models(_: object, __: object, models: Mapping[str, Any] | None) -> None:
+    for name, model in (models or {}).items():
+        if not is_name(name):
+            raise ValueError(f"the name of a model {_NAME_RULE}, not {describe(name)}")
+        _names_a_provider(_, __, model)
 
 
 @attrs.frozen
@@ -62,7 +76,8 @@ class _Entry:
 @attrs.frozen
 class _Layer:
     plugins: list[_Entry] | None = None
-    model: dict[str, Any] | None = attrs.field(default=None, validator=_names_a_provider)
+    model: dict[str, Any] | str | None = attrs.field(default=None, validator=_names_a_provider)
+    models: dict[str, dict[str, Any] | None] | None = attrs.field(default=None, validator=_are_models)
     limits: Limits | None = None
     sessions: Sessions | None = None
 
@@ -82,7 +97,8 @@ class _Insert:
 
 @attrs.frozen
 class _Settings:
-    model: dict[str, Any] | None = attrs.field(default=None, validator=_names_a_provider)
+    model: dict[str, Any] | str | None = attrs.field(default=None, validator=_names_a_provider)
+    models: dict[str, dict[str, Any] | None] | None = attrs.field(default=None, validator=_are_models)
     limits: Limits | None = None
     sessions: Sessions | None = None
 

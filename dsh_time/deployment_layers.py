@@ -37,14 +37,14 @@ def default_id(name: str) -> str:
 
 def complete_entry(entry: Node) -> Node:
     """Return a checked entry with all four keys."""
-    given = _given(entry)
+    given = said(entry)
     name: Any = given["name"].value
     defaults = {"id": default_id(name), "name": name, "disabled": False, "config": {}}
     absent = {key: attrs.evolve(entry, value=value) for key, value in defaults.items()}
     return attrs.evolve(entry, value={**absent, **given})
 
 
-def _given(node: Node) -> dict[str, Node]:
+def said(node: Node) -> Mapping[str, Node]:
     """Return the keys of a mapping that have a value: a key without one says nothing."""
     assert isinstance(node.value, Mapping)
     return {key: child for key, child in node.value.items() if child.value is not None}
@@ -59,20 +59,34 @@ def apply_layer(tree: Node, layer: Node) -> Node:
     if layer.value is None:
         return tree
     result = dict(tree.value)
-    for section, node in _given(layer).items():
+    for section, node in said(layer).items():
         if section == "plugins":
             assert isinstance(node.value, tuple)
             result[section] = attrs.evolve(node, value=tuple(complete_entry(entry) for entry in node.value))
-        elif section == "model" and _other_provider(result["model"], node):
-            result[section] = node  # settings belong to a provider: those of another one do not stay
+        elif section == "model":
+            result[section] = put_model(result[section], node)
+        elif section == "models":
+            result[section] = _put_models(result[section], node)
         else:
             result[section] = merge(result[section], node)
     return attrs.evolve(tree, value=result)
 
 
-def _other_provider(below: Node, above: Node) -> bool:
-    provider = _given(above).get("provider")
-    return provider is not None and provider.value != _given(below)["provider"].value
+def put_model(below: Node, above: Node) -> Node:
+    """Return one layer's `model` on another's. Settings belong to a provider: those of another one do not stay."""
+    if isinstance(below.value, Mapping) and isinstance(above.value, Mapping):
+        old, new = (said(node).get("provider") for node in (below, above))
+        if old is None or new is None or old.value == new.value:
+            return merge(below, above)
+    return above if above.value != {} else below
+
+
+def _put_models(below: Node, above: Node) -> Node:
+    assert isinstance(below.value, Mapping)
+    models = dict(below.value)
+    for name, settings in said(above).items():
+        models[name] = put_model(models[name], settings) if name in models else settings
+    return attrs.evolve(above, value=models)
 
 
 def apply_patch(tree: Node, patch: Node, problems: list[Problem]) -> Node:
@@ -83,24 +97,26 @@ def apply_patch(tree: Node, patch: Node, problems: list[Problem]) -> Node:
         if "set" in item.value:
             tree = apply_layer(tree, item.value["set"])
             continue
-        entries = list(_entries(tree))
+        entries = list(entries_of(tree))
         if "insert" in item.value:
             inserted: Any = item.value["insert"].value
             for position, entry in enumerate(inserted):
                 _insert(entries, complete_entry(entry), (index, "insert", position), problems)
         else:
             _change(entries, item, (index,), problems)
-        tree = _with_entries(tree, entries)
+        tree = with_entries(tree, entries)
     return tree
 
 
-def _entries(tree: Node) -> tuple[Node, ...]:
+def entries_of(tree: Node) -> tuple[Node, ...]:
+    """Return the entries of a deployment in the making."""
     entries = nearest(tree, ("plugins",)).value
     assert isinstance(entries, tuple)
     return entries
 
 
-def _with_entries(tree: Node, entries: Sequence[Node]) -> Node:
+def with_entries(tree: Node, entries: Sequence[Node]) -> Node:
+    """Return the tree with these entries in place of its own."""
     assert isinstance(tree.value, Mapping)
     return attrs.evolve(
         tree, value={**tree.value, "plugins": attrs.evolve(tree.value["plugins"], value=tuple(entries))}
@@ -128,7 +144,7 @@ def _insert(entries: list[Node], entry: Node, keys: Keys, problems: list[Problem
 
 
 def _change(entries: list[Node], change: Node, keys: Keys, problems: list[Problem]) -> None:
-    given = _given(change)
+    given = said(change)
     entry_id = _word(change, "id")
     index = _find(entries, "id", entry_id)
     if index is None:
@@ -152,7 +168,7 @@ def apply_switch(tree: Node, word: str, installed: Collection[str], problems: li
     nothing.
     """
     origin = Origin(f"--{'disable' if disabled else 'enable'} {word}")
-    entries = list(_entries(tree))
+    entries = list(entries_of(tree))
     names = (word, _PREFIX + word)
     found = [_find(entries, "id", word), *(_find(entries, "name", name) for name in names)]
     index = next((index for index in found if index is not None), None)
@@ -168,7 +184,7 @@ def apply_switch(tree: Node, word: str, installed: Collection[str], problems: li
         problems.append(Problem((), f"there is no plugin {describe(word)}{hint}", place=origin.label))
     elif not disabled:
         entries.append(complete_entry(Node({"name": Node(name, origin)}, origin)))
-    return _with_entries(tree, entries)
+    return with_entries(tree, entries)
 
 
 def install_command(name: str) -> str:
@@ -180,7 +196,7 @@ def check_entries(tree: Node, problems: list[Problem]) -> None:
     """Check what only the whole list shows: ids are unique, and a name is enabled once."""
     ids: dict[str, Node] = {}
     enabled: dict[str, Node] = {}
-    for index, entry in enumerate(_entries(tree)):
+    for index, entry in enumerate(entries_of(tree)):
         name, entry_id = _word(entry, "name"), _word(entry, "id")
         first = ids.setdefault(entry_id, entry)
         if first is not entry:

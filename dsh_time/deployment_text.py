@@ -131,6 +131,11 @@ def init_text() -> str:
 #model:
 #  provider: demo
 
+# More models, by names that `model:` and `--model NAME` take.
+#models:
+#  demo:
+#    provider: demo
+
 # What one turn may use.
 #limits:
 #  maxSteps: 50

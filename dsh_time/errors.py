@@ -8,6 +8,7 @@
     │   └── DeploymentError           the deployment's files, patches, --enable or --disable
     ├── PluginLoadError               enabled plugins cannot be loaded; has `problems`, all of them
     ├── UnknownProvider               no plugin offers that model provider
+    ├── ModelNotReady                 the model's provider cannot make it: its key is missing, for one
     ├── AgentBusy                     a turn runs, so a tool cannot be called by hand
     ├── NoSuchRequest                 the log holds no model request of that step
     ├── NoSession                     there is no session to continue
@@ -89,16 +90,27 @@ class PluginLoadError(DshTimeError):
 
 @attrs.define
 class UnknownProvider(DshTimeError):
-    """The deployment names a model provider that nobody offers."""
+    """The deployment names a model provider that nobody offers. `advice` says what to do."""
 
     name: object
     known: Sequence[str]
+    advice: str
 
     def __str__(self) -> str:
         return (
-            f"model.provider: there is no model provider {self.name!r}. Known: {', '.join(self.known)}. A provider is"
-            " known when its plugin is installed and enabled; `dsh-time plugins` lists them."
+            f"model.provider: there is no model provider {self.name!r}. Known: {', '.join(self.known)}. {self.advice}"
         )
+
+
+@attrs.define
+class ModelNotReady(DshTimeError):
+    """The provider cannot make the model with these settings, here and now. `reason` says what to change."""
+
+    provider: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"The model provider {self.provider} is not ready: {self.reason}"
 
 
 @attrs.define

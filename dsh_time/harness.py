@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Self
 
 import dsh_time
-from dsh_hookspecs import ChildAnswer, Model, ToolError
+from dsh_hookspecs import ChildAnswer, Model, ModelError, ToolError
 
 from .agent import Agent, Runtime
 from .deployment import Deployment
-from .errors import LogError, UnknownProvider
+from .errors import LogError, ModelNotReady, UnknownProvider
 from .folds import ClientZone
 from .lineage import MAX_DEPTH, LineageReader
 from .log import FILES, FileIo, SessionHeader, fork
@@ -78,15 +78,20 @@ class Harness:
     def model(self) -> Model:
         """The deployment's model, made when it is first needed.
 
-        Raises UnknownProvider, or DeploymentError when its settings are wrong.
+        Raises UnknownProvider, DeploymentError when its settings are wrong, and ModelNotReady when its provider cannot
+        make it.
         """
         if self._model is None:
             offered = self.plugins.loadout.providers
-            name = self._deployment.model.get("provider", "")
+            name = self._deployment.model["provider"]
             provider = offered.get(name) or BUILT_IN.get(name)
             if provider is None:
-                raise UnknownProvider(name, sorted({*BUILT_IN, *offered}))
-            self._model = provider.create(self._deployment.model_settings(provider.settings))
+                raise UnknownProvider(name, sorted({*BUILT_IN, *offered}), self.plugins.advice(name))
+            settings = self._deployment.model_settings(provider.settings)
+            try:
+                self._model = provider.create(settings)
+            except ModelError as error:
+                raise ModelNotReady(name, str(error)) from None
         return self._model
 
     def create(self, session_id: str | None = None) -> Agent:

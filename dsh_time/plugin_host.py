@@ -16,9 +16,12 @@ import attrs
 
 from dsh_time import models
 from dsh_time.deployment import BUILT_IN, Deployment, PluginEntry, install_command
+from dsh_time.deployment_layers import OWN_PLUGINS, default_id
+from dsh_time.deployment_models import provider_plugin
 from dsh_time.errors import PluginLoadError
 from dsh_time.loadout import Loadout, Plugin, SlowHooks
 from dsh_time.plugin_loading import PluginProblem, PluginSource, load_plugin, scan_plugins
+from dsh_time.problems import did_you_mean
 
 if TYPE_CHECKING:
     import click
@@ -101,6 +104,20 @@ class PluginHost:
             if source.name not in listed
         ]
         return (*map(self._status, self.deployment.plugins), *others)
+
+    def advice(self, provider: str) -> str:
+        """Say what to do so that somebody offers a model provider which nobody offers now."""
+        name = provider_plugin(provider)
+        for status in self.statuses():
+            if status.name == name and status.state == "disabled":
+                return f"Its plugin {name} is disabled ({status.reason}): enable it, or choose a model with `--model`."
+            if status.name == name and status.state == "not listed":
+                return f"Its plugin is installed: add `- name: {name}` to `plugins:`."
+        if name in OWN_PLUGINS:
+            return f"It comes with the plugin {name}; to install it: {install_command(name)}"
+        offered = [*models.BUILT_IN, *self.loadout.providers, *map(default_id, self.sources)]
+        known = "A provider is known when its plugin is installed and enabled; `dsh-time plugins` lists them."
+        return did_you_mean(provider, offered).replace("; d", "D") or known
 
     def add_commands(self, group: click.Group) -> None:
         """Add the commands of the enabled plugins to `group`; see `Loadout.add_commands`."""

@@ -42,6 +42,7 @@ def test_every_value_is_explained_with_its_path_and_place() -> None:
         Setting("plugins[1].config", {}, "built in"),
         Setting("model.provider", "x", "u.yaml:4:3"),
         Setting("model.apiKey", "(hidden)", "u.yaml:5:3"),
+        Setting("models.demo.provider", "demo", "built in"),
         Setting("limits.maxSteps", 7, "u.yaml:2:3"),
         Setting("limits.toolTimeoutS", 120, "built in"),
         Setting("limits.toolOutputBytes", 65536, "built in"),
@@ -75,6 +76,9 @@ def test_the_effective_file_has_the_place_of_each_value_as_a_comment() -> None:
         "model:\n"
         "  provider: x  # c.yaml:4:9\n"
         '  token: "(hidden)"  # c.yaml:4:22\n'
+        "models:\n"
+        "  demo:\n"
+        "    provider: demo  # built in\n"
         "limits:\n"
         "  maxSteps: 50  # built in\n"
         "  toolTimeoutS: 120  # built in\n"

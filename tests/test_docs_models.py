@@ -25,7 +25,15 @@ PROVIDERS: dict[str, tuple[str, ModelProvider]] = {
 
 
 def test_the_page_has_a_file_for_each_server() -> None:
-    assert [name for name, _ in FILES] == ["DeepSeek", "OpenAI", "Anthropic", "Ollama", "vLLM", "llama.cpp"]
+    assert [name for name, _ in FILES] == [
+        "DeepSeek",
+        "OpenAI",
+        "Anthropic",
+        "Ollama",
+        "vLLM",
+        "llama.cpp",
+        "Several models",
+    ]
 
 
 @pytest.mark.parametrize(("server", "text"), FILES)
@@ -38,9 +46,9 @@ async def test_each_file_loads_and_makes_the_model_it_names(
         monkeypatch.setenv(variable, "sk-test")
     file = tmp_path / "config.yaml"
     file.write_text(text, encoding="utf-8")
-    deployment = load_deployment(user_file=file)
+    deployment = load_deployment(user_file=file, installed=["dsh-anthropic", "dsh-openai"])
     plugin, provider = PROVIDERS[deployment.model["provider"]]
-    assert [entry.name for entry in deployment.plugins] == [plugin]
+    assert [entry.name for entry in deployment.plugins[2:]] == [plugin]
     model = provider.create(deployment.model_settings(provider.settings))
     assert model.config["model"] == deployment.model["model"]
     await model.close()

@@ -31,6 +31,7 @@ _COMMANDS: Mapping[str, str] = {
     "salvage": "logs",
     "fork": "logs",
     "plugins": "plugins",
+    "models": "models",
     "config": "settings",
     "init": "settings",
 }
@@ -146,6 +147,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 # What comes eagerly is known when `--help` asks plugins for their commands.
 @click.option("--config", type=_FILE, is_eager=True, help="Read one more deployment file.")
 @click.option("--patch", "patches", type=_FILE, multiple=True, is_eager=True, help="Apply a patch file. Repeatable.")
+@click.option("--model", "model_name", metavar="NAME", help="Ask this model: a name in `models`, or PROVIDER:MODEL.")
 @click.option("--enable", metavar="PLUGIN", multiple=True, help="Enable a plugin. Repeatable.")
 @click.option("--disable", metavar="PLUGIN", multiple=True, help="Disable a plugin. Repeatable.")
 @click.option(

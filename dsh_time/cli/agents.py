@@ -19,13 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = (
     click.option("--session", "session_id", metavar="ID", help="Go on with this session (an id or how it begins)."),
     click.option("--continue", "newest", is_flag=True, help="Go on with the session that was used last."),
+    click.option("--model", "model_name", metavar="NAME", help="Ask this model: a name, or PROVIDER:MODEL."),
     click.option("--enable", metavar="PLUGIN", multiple=True, help="Enable a plugin. Repeatable."),
     click.option("--disable", metavar="PLUGIN", multiple=True, help="Disable a plugin. Repeatable."),
 )
 
 
 def agent_options(function: F) -> F:
-    """Add the options to a command: arguments `session_id`, `newest`, `enable`, `disable`."""
+    """Add the options to a command: arguments `session_id`, `newest`, `model_name`, `enable`, `disable`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

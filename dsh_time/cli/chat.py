@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @agent_options
 @pass_invocation
 def chat(
-    invocation: Invocation, session_id: str | None, newest: bool, enable: tuple[str, ...], disable: tuple[str, ...]
+    invocation: Invocation,
+    session_id: str | None,
+    newest: bool,
+    model_name: str | None,
+    enable: tuple[str, ...],
+    disable: tuple[str, ...],
 ) -> None:
     """Talk with an agent.
 
@@ -32,7 +37,7 @@ def chat(
     check_session_options(session_id, newest)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("A chat needs a terminal; `dsh-time run PROMPT` does not.")
-    harness = invocation.switched(enable, disable).harness()
+    harness = invocation.switched(model_name, enable, disable).harness()
     asyncio.run(_chat(harness, session_id, newest, invocation.history_file))
 
 

@@ -6,6 +6,7 @@ An answer is printed line by line; its line that is not complete yet is shown as
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -16,6 +17,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.cells import chop_cells
 
+from dsh_hookspecs import Event, TurnStart
 from dsh_time.agent import Agent
 from dsh_time.errors import DshTimeError
 from dsh_time.harness import Harness
@@ -53,6 +55,8 @@ class Chat:
         self._view = TurnView(print_piece=self._print_piece)
         #: The answer's last line as far as it has come.
         self._pending = ""
+        #: When the running turn began, by `time.monotonic`.
+        self._started = 0.0
         self._prompts: PromptSession[str] = PromptSession(
             self._message,
             history=history,
@@ -118,6 +122,8 @@ class Chat:
         return True
 
     def _listen(self, event: AgentEvent) -> None:
+        if isinstance(event, Event) and isinstance(event.data, TurnStart):
+            self._started = time.monotonic()
         self._view(event)
         self._prompts.app.invalidate()
 
@@ -139,7 +145,9 @@ class Chat:
     def _toolbar(self) -> StyleAndTextTuples:
         """The line at the bottom, drawn anew with each event and each second; what plugins show there can tick."""
         plugins = ", ".join(plugin.id for plugin in self._harness.plugins.loadout.plugins) or "no plugins"
-        state = "working, Ctrl-C cancels" if self._agent.busy else "ready"
+        state = "ready"
+        if self._agent.busy:
+            state = f"working for {time.monotonic() - self._started:.0f} s, Ctrl-C cancels"
         shown = [safe_line(line, _STATUS_CHARACTERS) for line in self._agent.status_lines()]
         return [("", f" {' | '.join([self._agent.id, plugins, state, *shown])} ")]
 

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 class Invocation:
     """One call of the command line. Nothing is read before it is asked for, and everything at most once.
 
-    `without` are the values of `--no-plugins`; an empty one means all. `model`, `now_ms` (epoch ms) and `sources`
-    (the installed plugins) replace the real ones, for tests: pass an Invocation as `obj` to `command_line.main`.
+    `without` are the values of `--no-plugins`; an empty one means all. `model_name` is that of `--model`. `model`,
+    `now_ms` (epoch ms) and `sources` (the installed plugins) replace the real ones, for tests: pass an Invocation as
+    `obj` to `command_line.main`.
     """
 
     home: Path | None = None
     config: Path | None = None
     patches: tuple[Path, ...] = ()
+    model_name: str | None = None
     enable: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
@@ -39,9 +41,11 @@ class Invocation:
     now_ms: Callable[[], int] | None = None
     given_sources: dict[str, PluginSource] | None = None
 
-    def switched(self, enable: Sequence[str], disable: Sequence[str]) -> Invocation:
-        """Return this invocation with more `--enable` and `--disable`, as they stand after the command."""
-        return evolve(self, enable=(*self.enable, *enable), disable=(*self.disable, *disable))
+    def switched(self, model_name: str | None, enable: Sequence[str], disable: Sequence[str]) -> Invocation:
+        """Return this invocation with another `--model`, if any, and more `--enable` and `--disable`."""
+        model_name = self.model_name if model_name is None else model_name
+        enable, disable = (*self.enable, *enable), (*self.disable, *disable)
+        return evolve(self, model_name=model_name, enable=enable, disable=disable)
 
     @cached_property
     def sources(self) -> dict[str, PluginSource]:
@@ -62,6 +66,7 @@ class Invocation:
             project_file=Path(PROJECT_FILE),
             config_file=self.config,
             patches=self.patches,
+            model=self.model_name,
             enable=self.enable,
             disable=self.disable,
             installed=self.sources,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -18,9 +16,6 @@ from .invocation import Invocation, pass_invocation
 from .output import note, say_json
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
-    from dsh_hookspecs import Usage
     from dsh_time.agent import Agent, TurnResult
     from dsh_time.harness import Harness
     from dsh_time.recorder import AgentEvent
@@ -41,6 +36,7 @@ def run(
     prompt: str,
     session_id: str | None,
     newest: bool,
+    model_name: str | None,
     enable: tuple[str, ...],
     disable: tuple[str, ...],
     as_json: bool,
@@ -60,8 +56,7 @@ def run(
     if not prompt.strip():
         raise click.UsageError("The prompt is empty.")
     view = TurnView(quiet=as_json)
-    harness = invocation.switched(enable, disable).harness()
-    started = time.monotonic()
+    harness = invocation.switched(model_name, enable, disable).harness()
     session, result = asyncio.run(_run(harness, session_id, newest, prompt, view))
     if as_json:
         say_json(
@@ -70,8 +65,7 @@ def run(
                 "turn": result.turn,
                 "reason": msgspec.to_builtins(result.reason),
                 "text": result.text,
-                "usage": _usage(view.usage.get(result.turn)),
-                "seconds": round(time.monotonic() - started, 3),
+                **view.figures[result.turn].to_json(),
             }
         )
     else:
@@ -82,7 +76,7 @@ def run(
 async def _run(
     harness: Harness, session_id: str | None, newest: bool, prompt: str, view: TurnView
 ) -> tuple[str, TurnResult]:
-    from dsh_hookspecs import Event, TurnEnd
+    from .waiting import waiting_line
 
     async with harness:
         agent = open_agent(harness, session_id, newest)
@@ -92,44 +86,18 @@ async def _run(
             if failures:
                 return
             try:
-                waiting.stop()
-                view(event)
-                if isinstance(event, Event) and not isinstance(event.data, TurnEnd):
-                    waiting.start()
+                with waiting.broken_off(event):
+                    view(event)
             except OSError as error:  # whoever read our output went away: the turn is of no more use
                 failures.append(error)
                 agent.cancel("output closed")
 
         agent.subscribe(listen)
-        with _waiting() as waiting, _interrupts(agent):
+        with waiting_line() as waiting, _interrupts(agent):
             result = await agent.prompt(prompt, client_time_zone=client_time_zone())
     if failures:
         raise failures[0]
     return agent.id, result
-
-
-class _Quiet:
-    """Shows nothing while the model or a tool is waited for."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-@contextmanager
-def _waiting() -> Iterator[Status | _Quiet]:
-    """Give what shows that something is waited for: a line on standard error where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield _Quiet()
-        return
-    from rich.console import Console
-    from rich.status import Status
-
-    status = Status("waiting", console=Console(stderr=True))
-    try:
-        yield status
-    finally:
-        status.stop()
 
 
 @contextmanager
@@ -155,16 +123,6 @@ def _leave() -> None:
     # A tool that hangs in its thread would keep an orderly end waiting. The next one who opens the session closes the
     # turn, as after a crash.
     os._exit(ExitCode.CANCELLED)
-
-
-def _usage(usage: Usage | None) -> dict[str, int] | None:
-    if usage is None:
-        return None
-    return {
-        "inputTokens": usage.input_tokens,
-        "cachedTokens": usage.cached_tokens,
-        "outputTokens": usage.output_tokens,
-    }
 
 
 def _exit_code(result: TurnResult) -> ExitCode:

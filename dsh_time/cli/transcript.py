@@ -31,7 +31,6 @@ from dsh_hookspecs import (
     TurnEnd,
     TurnEndReason,
     TurnStart,
-    Usage,
     UserMessage,
 )
 from dsh_hookspecs.timefmt import InstantOutOfRange, instant_at
@@ -40,6 +39,8 @@ from dsh_time.fold_set import decode_event
 from dsh_time.folds import Inbox
 from dsh_time.log import Record, SessionHeader, read_side_file
 from dsh_time.text import safe_line, safe_text
+
+from .turn_figures import TurnFigures
 
 _SHOWN_LINES: Final = 8
 _SHOWN_CHARACTERS: Final = 800
@@ -66,8 +67,7 @@ class Transcript:
     full: bool = False
     _turn: int = 0
     _open: bool = False
-    _started_at: int = 0
-    _usage: Usage | None = None
+    _figures: TurnFigures = field(factory=TurnFigures)
     _inbox: Inbox = field(factory=Inbox)
     #: Names of this turn's calls by id: a result has only the id.
     _calls: dict[str, str] = field(factory=dict)
@@ -105,11 +105,14 @@ class Transcript:
             yield Line(f"waiting ({entry.delivery}): {safe_line(entry.message.text, 100)}", "warning")
 
     def _event(self, event: Event) -> Iterator[Line]:
+        if isinstance(event.data, TurnStart):
+            self._figures = TurnFigures()
+        self._figures.take(event)
         match event.data:
             case TurnStart(turn=turn):
                 yield from self._turn_start(event, turn)
             case TurnEnd(reason=reason):
-                yield self._turn_end(event, reason)
+                yield self._turn_end(reason)
             case UserMessage() | SteeringMessage() | ContextMessage() as message:
                 yield from self._message(event, message)
             case AssistantMessage() as answer:
@@ -132,17 +135,15 @@ class Transcript:
                 self._inbox = self._inbox.apply(event)
 
     def _turn_start(self, event: Event, turn: int) -> Iterator[Line]:
-        self._turn, self._open, self._started_at = turn, True, event.time
-        self._usage, self._calls = None, {}
+        self._turn, self._open, self._calls = turn, True, {}
         self._date = stamp(event.time)[:10]
         yield Line("")
         yield Line(f"── turn {turn} · {stamp(event.time)}", "rule")
 
-    def _turn_end(self, event: Event, reason: TurnEndReason) -> Line:
+    def _turn_end(self, reason: TurnEndReason) -> Line:
         self._open = False
-        seconds = max(event.time - self._started_at, 0) / 1000
         style: Style = "aside" if reason.kind == "completed" else "warning"
-        return Line(f"── turn {self._turn} {_ending(reason)} · {_tokens(self._usage)} · {seconds:.1f} s", style)
+        return Line(f"── turn {self._turn} {_ending(reason)} · {self._figures}", style)
 
     def _message(self, event: Event, message: UserMessage | SteeringMessage | ContextMessage) -> Iterator[Line]:
         kind = str(message.source.get("kind", "?"))
@@ -156,7 +157,6 @@ class Transcript:
             yield from text_lines(message.text)
 
     def _answer(self, event: Event, answer: AssistantMessage) -> Iterator[Line]:
-        self._usage = _added(self._usage, answer.usage)
         yield self._said(event, "assistant, broken off" if answer.interrupted else "assistant", "assistant")
         for block in answer.message.content:
             if isinstance(block, TextBlock):
@@ -248,22 +248,6 @@ def _beginning(text: str) -> Iterator[Line]:
 def _listed(title: str, names: Iterable[str]) -> str:
     joined = ", ".join(names)
     return f"{title}: {joined}" if joined else ""
-
-
-def _added(usage: Usage | None, more: Usage | None) -> Usage | None:
-    if usage is None or more is None:
-        return usage or more
-    return Usage(
-        input_tokens=usage.input_tokens + more.input_tokens,
-        cached_tokens=usage.cached_tokens + more.cached_tokens,
-        output_tokens=usage.output_tokens + more.output_tokens,
-    )
-
-
-def _tokens(usage: Usage | None) -> str:
-    if usage is None:
-        return "tokens not counted"
-    return f"tokens: {usage.input_tokens} input ({usage.cached_tokens} cached), {usage.output_tokens} output"
 
 
 def _ending(reason: TurnEndReason) -> str:

@@ -8,6 +8,7 @@ from attrs import define, field
 
 from dsh_hookspecs import (
     AssistantMessage,
+    Event,
     ReasoningDelta,
     Retrying,
     TextDelta,
@@ -15,12 +16,13 @@ from dsh_hookspecs import (
     ToolResult,
     TurnEnd,
     TurnEndReason,
-    Usage,
+    TurnStart,
     UserMessage,
 )
 from dsh_time.recorder import AgentEvent
 
 from .output import complain, note, say
+from .turn_figures import TurnFigures
 
 _SHOWN_CHARACTERS = 200
 
@@ -33,21 +35,22 @@ def _print_piece(text: str) -> None:
 class TurnView:
     """A listener for `Agent.subscribe`.
 
-    `print_piece` prints a piece of the answer. `quiet`: nothing is printed; only `usage` is kept, the tokens of each
-    turn as far as the provider counts them.
+    `print_piece` prints a piece of the answer. `quiet`: nothing is printed. `figures` are those of each turn.
     """
 
     quiet: bool = False
     print_piece: Callable[[str], None] = _print_piece
-    usage: dict[int, Usage] = field(factory=dict, init=False)
+    figures: dict[int, TurnFigures] = field(factory=dict, init=False)
+    _turn: int = field(default=0, init=False)
     _line_is_open: bool = field(default=False, init=False)
     _thinks: bool = field(default=False, init=False)
 
     def __call__(self, event: AgentEvent) -> None:
         """Take the next event of the agent."""
-        match getattr(event, "data", event):
-            case AssistantMessage(turn=turn, usage=Usage() as usage):
-                self.usage[turn] = _sum(self.usage.get(turn, Usage()), usage)
+        if isinstance(event, Event):
+            if isinstance(event.data, TurnStart):
+                self._turn = event.data.turn
+            self.figures.setdefault(self._turn, TurnFigures()).take(event)
         if not self.quiet:
             self._show(event)
 
@@ -70,10 +73,12 @@ class TurnView:
                 self._remark(f"{'failed' if result.error else 'result'}: {result.result.text}")
             case UserMessage(source=source) as message if source.get("kind") != "user":
                 self._remark(f"{source.get('kind')}: {source.get('summary') or message.text}")
-            case TurnEnd(reason=reason) if reason.kind != "completed":
+            case TurnEnd(turn=turn, reason=reason):
                 self._end_line()
-                tell = note if reason.kind == "aborted" else complain
-                tell(describe_end(reason))
+                if reason.kind != "completed":
+                    tell = note if reason.kind == "aborted" else complain
+                    tell(describe_end(reason))
+                note(f"Turn {turn} · {self.figures[turn]}")
 
     def _remark(self, text: str) -> None:
         self._end_line()
@@ -99,11 +104,3 @@ def describe_end(reason: TurnEndReason) -> str:
         case "max-steps":
             return "the turn reached its limit of steps (`limits: {maxSteps: …}` in the deployment)"
     return f"the turn ended: {reason.kind}"
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        one.input_tokens + other.input_tokens,
-        one.cached_tokens + other.cached_tokens,
-        one.output_tokens + other.output_tokens,
-    )

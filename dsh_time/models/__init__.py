@@ -20,6 +20,9 @@ class _ByName(Mapping[str, "ModelProvider"]):
         provider: ModelProvider = import_module(self._modules[name]).PROVIDER
         return provider
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._modules)
 

@@ -100,14 +100,21 @@ class Model(Protocol):
         ...
 
 
+def _no_key(_settings: object) -> None:
+    pass
+
+
 @frozen
 class ModelProvider:
     """A provider: `create(settings)` makes a model from an instance of `settings`.
 
     `settings` is a frozen attrs class that is filled from the deployment file's `model:` mapping without its `provider`
-    key, camelCase there and snake_case here.
+    key, camelCase there and snake_case here. `key_variable(settings)` names the environment variable that the key is
+    read from, None when none is sent. A provider called `x` comes with a plugin called `dsh-x`, which the host enables
+    by itself when a deployment names the provider.
     """
 
     name: str
     settings: type[Any]
     create: Callable[[Any], Model]
+    key_variable: Callable[[Any], str | None] = _no_key

@@ -183,15 +183,19 @@ class Defaults:
     url_variable: str
     key_variable: str
 
-    def endpoint(self, model: str, timeout_s: float, base_url: str | None, api_key_env: str | None) -> Endpoint:
-        """Where the settings send requests, with the key read. Raises ModelError.
+    def variable(self, base_url: str | None, api_key_env: str | None) -> str | None:
+        """The environment variable of the key that the settings send, None: they send none.
 
         Without `api_key_env` the default key goes to a URL that is the provider's own or the environment's, and to no
         other server: a `base_url` of the deployment file gets no key then.
         """
-        url, variable = base_url, api_key_env
+        return api_key_env or (self.key_variable if base_url is None else None)
+
+    def endpoint(self, model: str, timeout_s: float, base_url: str | None, api_key_env: str | None) -> Endpoint:
+        """Where the settings send requests, with the key read. Raises ModelError."""
+        url, variable = base_url, self.variable(base_url, api_key_env)
         if url is None:
-            url, variable = os.environ.get(self.url_variable) or self.url, variable or self.key_variable
+            url = os.environ.get(self.url_variable) or self.url
             try:
                 check_base_url(None, None, url)
             except ValueError as error:

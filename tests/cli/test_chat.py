@@ -227,7 +227,7 @@ async def test_the_toolbar_says_which_plugins_run_and_whether_a_turn_does(tmp_pa
         talk.type("/disable sundial")
         await talk.screen.until(" one | no plugins | ready ")
         talk.type("hello")
-        await talk.screen.until(" one | no plugins | working, Ctrl-C cancels ")
+        await talk.screen.until(" one | no plugins | working for 0 s, Ctrl-C cancels ")
 
 
 async def test_the_toolbar_shows_what_plugins_say_of_the_session_safely(tmp_path: Path) -> None:

@@ -87,3 +87,9 @@ def test_the_json_of_sessions_verify_and_doctor_has_these_keys(dsh_time: Command
         shown, example = json.loads(dsh_time(*command, "--json").stdout), json_of(command[0])
         assert isinstance(example, dict)
         assert list(shown) == list(example)
+
+
+def test_the_json_of_models_has_these_keys(dsh_time: CommandLine) -> None:
+    [shown], example = json.loads(dsh_time("models", "--json").stdout), json_of("models")
+    assert isinstance(example, list)
+    assert list(shown) == list(example[0])

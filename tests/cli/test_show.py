@@ -123,7 +123,7 @@ def test_a_transcript_says_who_said_what_and_when(home: Home) -> None:
         "    fewer than none",
         "08:31:00 assistant",
         "    Noon.",
-        "── turn 1 completed · tokens: 30 input (20 cached), 7 output · 0.0 s",
+        "── turn 1 completed · tokens: 30 input (20 cached, 67%), 7 output · first output after 0.0 s · 0.0 s",
     ]
 
 
@@ -192,7 +192,10 @@ def test_what_still_waits_is_shown_at_the_end_and_once_it_is_taken_a_steer_whole
     ("answer", "ending"),
     [
         (fail(ModelError("no such host")), "── turn 1 error: ModelError: no such host · tokens not counted · 0.0 s"),
-        (say("half") + finish("max-tokens"), "── turn 1 max-tokens · tokens not counted · 0.0 s"),
+        (
+            say("half") + finish("max-tokens"),
+            "── turn 1 max-tokens · tokens not counted · first output after 0.0 s · 0.0 s",
+        ),
     ],
 )
 def test_a_footer_says_how_the_turn_ended(home: Home, answer: object, ending: str) -> None:
@@ -217,7 +220,8 @@ def test_tokens_and_seconds_are_those_of_the_whole_turn(home: Home) -> None:
         say("x") + finish(usage=Usage(20, 10, 3)),
     )
     home.make("one", "Go", answers=answers, plugins={"slow": Slow})
-    assert "── turn 1 completed · tokens: 30 input (11 cached), 5 output · 4.6 s\n" in home.run("show", "one").output
+    figures = "tokens: 30 input (11 cached, 37%), 5 output · first output after 0.0 s · 4.6 s"
+    assert f"── turn 1 completed · {figures}\n" in home.run("show", "one").output
 
 
 def test_each_turn_has_its_own_footer(home: Home) -> None:
@@ -225,8 +229,8 @@ def test_each_turn_has_its_own_footer(home: Home) -> None:
     home.make("one", "First", "Second", answers=answers)
     footers = [line for line in home.run("show", "one").output.splitlines() if "completed" in line]
     assert footers == [
-        "── turn 1 completed · tokens: 10 input (1 cached), 2 output · 0.0 s",
-        "── turn 2 completed · tokens: 20 input (2 cached), 4 output · 0.0 s",
+        "── turn 1 completed · tokens: 10 input (1 cached, 10%), 2 output · first output after 0.0 s · 0.0 s",
+        "── turn 2 completed · tokens: 20 input (2 cached, 10%), 4 output · first output after 0.0 s · 0.0 s",
     ]
 
 

@@ -37,6 +37,10 @@ class AnthropicSettings:
     timeout_s: float = field(default=600.0, validator=gt(0))
     retries: int = field(default=3, validator=[ge(0), le(10)])
 
+    def key_variable(self) -> str | None:
+        """The environment variable of the key, None when none is sent."""
+        return _DEFAULTS.variable(self.base_url, self.api_key_env)
+
     def endpoint(self) -> Endpoint:
         """Where requests go, with the key read. Raises ModelError."""
         return _DEFAULTS.endpoint(self.model, self.timeout_s, self.base_url, self.api_key_env)
@@ -56,4 +60,4 @@ class Anthropic:
     @hookimpl
     def register_models(self) -> list[ModelProvider]:
         """Give the provider."""
-        return [ModelProvider(name="anthropic", settings=AnthropicSettings, create=_create)]
+        return [ModelProvider("anthropic", AnthropicSettings, _create, AnthropicSettings.key_variable)]

@@ -35,6 +35,10 @@ class OpenAISettings:
     timeout_s: float = field(default=600.0, validator=gt(0))
     retries: int = field(default=3, validator=[ge(0), le(10)])
 
+    def key_variable(self) -> str | None:
+        """The environment variable of the key, None when none is sent."""
+        return _DEFAULTS.variable(self.base_url, self.api_key_env)
+
     def endpoint(self) -> Endpoint:
         """Where requests go, with the key read. Raises ModelError."""
         return _DEFAULTS.endpoint(self.model, self.timeout_s, self.base_url, self.api_key_env)
@@ -54,4 +58,4 @@ class OpenAI:
     @hookimpl
     def register_models(self) -> list[ModelProvider]:
         """Give the provider."""
-        return [ModelProvider(name="openai", settings=OpenAISettings, create=_create)]
+        return [ModelProvider("openai", OpenAISettings, _create, OpenAISettings.key_variable)]
