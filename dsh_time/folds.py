@@ -159,7 +159,7 @@ class HeaderState:
         """Take a snapshot, or apply a change to the last one."""
         data = event.data
         if isinstance(data, TurnStart):
-            return evolve(self, turn=data.turn)
+            return type(self)(self.header, self.rendered, data.turn)
         if isinstance(data, RequestHeader):
             header = data.header
         else:
@@ -256,11 +256,11 @@ class Turns:
             case TurnStart(turn=turn):
                 return type(self)(turn=turn, open=True, started_at=event.seq)
             case TurnEnd():
-                return evolve(self, open=False, step_open=False)
+                return type(self)(turn=self.turn, started_at=self.started_at, step=self.step)
             case StepStart(step=step):
-                return evolve(self, step=step, step_open=True, unanswered=(), started=())
+                return type(self)(self.turn, self.open, self.started_at, step, step_open=True)
             case StepEnd():
-                return evolve(self, step_open=False)
+                return type(self)(self.turn, self.open, self.started_at, self.step)
             case AssistantMessage(message=message, interrupted=False):
                 calls = tuple(block for block in message.content if isinstance(block, ToolCallBlock))
                 return evolve(self, unanswered=calls, started=()) if calls or self.unanswered else self
@@ -288,9 +288,9 @@ class Baseline:
     def apply(self, event: Event) -> Self:
         """Note the time of a message, or that a turn starts."""
         if isinstance(event.data, TurnStart):
-            return evolve(self, before_turn=self.newest)
+            return type(self)(self.newest, before_turn=self.newest)
         by_user = isinstance(event.data, ToolResult) and event.data.issuer == "user"
-        return self if by_user or event.replaces is not None else evolve(self, newest=event.time)
+        return self if by_user or event.replaces is not None else type(self)(event.time, self.before_turn)
 
 
 @frozen

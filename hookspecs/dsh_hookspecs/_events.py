@@ -20,20 +20,25 @@ TOOL_NOT_STARTED: Final = "TOOL_NOT_STARTED"
 TOOL_OUTCOME_UNKNOWN: Final = "TOOL_OUTCOME_UNKNOWN"
 
 
-class TextBlock(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag="text"):
+# Messages are kept by the hundred thousand and can be part of no cycle: the collector need not look at them (gc=False).
+class TextBlock(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, tag_field="type", tag="text"):
     """Text of a message."""
 
     text: str
 
 
-class ReasoningBlock(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag="reasoning"):
+class ReasoningBlock(
+    Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, tag_field="type", tag="reasoning"
+):
     """What a model thought before it answered; `replay` is opaque data its provider wants back."""
 
     text: str
     replay: str = ""
 
 
-class ToolCallBlock(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag="tool-call"):
+class ToolCallBlock(
+    Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, tag_field="type", tag="tool-call"
+):
     """A call as the model asked for it. `arguments` is the text the model wrote, parsed by nobody yet."""
 
     id: str
@@ -41,7 +46,9 @@ class ToolCallBlock(Struct, frozen=True, rename="camel", omit_defaults=True, tag
     arguments: str
 
 
-class ToolResultBlock(Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag="tool-result"):
+class ToolResultBlock(
+    Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, tag_field="type", tag="tool-result"
+):
     """What the call `id` gave back."""
 
     id: str
@@ -53,7 +60,7 @@ class ToolResultBlock(Struct, frozen=True, rename="camel", omit_defaults=True, t
 Block = TextBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock
 
 
-class ChatMessage(Struct, frozen=True, rename="camel", omit_defaults=True):
+class ChatMessage(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """One message as a model sees it. `id` is unique in its session; `role` decides which blocks it can hold."""
 
     id: str
