@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -46,7 +46,7 @@ from dsh_hookspecs.timefmt import InstantOutOfRange, instant_at
 
 from .answer import Answer
 from .deployment import Limits
-from .errors import AgentBusy
+from .errors import AgentBusy, text_of
 from .folds import Baseline, HeaderState, Inbox, Surface, Turns
 from .loadout import Loadout, Rejection
 from .log import clean_text
@@ -56,7 +56,6 @@ from .recovery import cancelled_inbox, closing_events
 from .request import header_change
 from .session import Session, View
 from .tool_calls import ToolCalls
-from .tools import text_of
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -323,6 +322,7 @@ class Agent:
         self._woken, self._text = woken, ""
         turn = self.session.fold(Turns).turn + woken
         reason: TurnEndReason | None = None
+        unlogged: list[Payload] = []
         number = 0
         while reason is None:
             number += 1
@@ -331,10 +331,10 @@ class Agent:
             elif number > self._runtime.limits.max_steps:
                 reason = TurnEndReason(kind="max-steps")
             else:
-                reason = await self._step(turn, number)
+                reason, unlogged = await self._step(turn, number)
         if not self.session.fold(Turns).open:
             return None
-        self._recorder.append([TurnEnd(turn=turn, reason=reason)])
+        self._recorder.append([*unlogged, TurnEnd(turn=turn, reason=reason)])
         await self._recorder.sync()
         result = TurnResult(turn, reason, self._text)
         answered, self._answered = self._answered, []
@@ -343,16 +343,22 @@ class Agent:
                 waiter.set_result(result)
         return result
 
-    async def _step(self, turn: int, number: int) -> TurnEndReason | None:
-        """Run one step. Returns why the turn ends with it, None when another step has to follow."""
+    async def _step(self, turn: int, number: int) -> tuple[TurnEndReason | None, list[Payload]]:
+        """Run one step. Returns why the turn ends with it, and what is to be logged in one batch with that end.
+
+        The reason is None, and everything logged, when another step has to follow.
+        """
         loadout = self._take_loadout()
         prepared = self._prepare(loadout, turn, number)
         if isinstance(prepared, TurnEndReason):
-            return prepared
+            return prepared, []
         await self._recorder.sync()
-        reason = await self._request(loadout, turn, number, prepared)
-        self._recorder.append([StepEnd(turn=turn, step=number)])
-        return reason
+        reason, unlogged = await self._request(loadout, turn, number, prepared)
+        unlogged.append(StepEnd(turn=turn, step=number))
+        if reason is None:
+            self._recorder.append(unlogged)
+            unlogged = []
+        return reason, unlogged
 
     def _prepare(self, loadout: Loadout, turn: int, number: int) -> Header | TurnEndReason:
         """Log everything a request consists of, at the step's one instant. Returns its header, or why there is none."""
@@ -394,27 +400,39 @@ class Agent:
         assert logged is not None
         return logged
 
-    async def _request(self, loadout: Loadout, turn: int, number: int, header: Header) -> TurnEndReason | None:
-        """Ask the model, log its answer and run its calls. Returns why the turn ends, None when it goes on."""
+    async def _request(
+        self, loadout: Loadout, turn: int, number: int, header: Header
+    ) -> tuple[TurnEndReason | None, list[Payload]]:
+        """Ask the model, log its answer and run its calls.
+
+        Returns why the turn ends (None when it goes on), and an answer that is not logged yet: one without calls.
+        """
         if self._cancelled is not None:
-            return TurnEndReason(kind="aborted", reason=self._cancelled)
+            return TurnEndReason(kind="aborted", reason=self._cancelled), []
         answer = Answer(self._runtime.monotonic)
         problem = await self._ask(ModelRequest(header, self.session.fold(Surface).messages), answer)
         if problem is not None:
-            if prefix := answer.prefix():
-                self._log_answer(turn, number, answer, prefix, interrupted=True)
-            return problem
+            prefix = answer.prefix()
+            return problem, [self._answered_with(turn, number, answer, prefix, interrupted=True)] if prefix else []
         content = answer.content(lambda n: f"t{turn}s{number}c{n}")
-        self._log_answer(turn, number, answer, content)
+        message = self._answered_with(turn, number, answer, content)
         calls = [block for block in content if isinstance(block, ToolCallBlock)]
+        cut_off = answer.stop_reason == "max-tokens"
+        if not calls:
+            return self._ending(calls, cut_off=cut_off), [message]
+        self._recorder.append([message])
         tool_calls = self._tool_calls(loadout)
-        if answer.stop_reason == "max-tokens":
+        if cut_off:
             reason = "the answer was cut off at its token limit, so this call may be incomplete. It did not run."
             tool_calls.refuse(turn, number, calls, reason)
-            return TurnEndReason(kind="max-tokens")
-        left = await tool_calls.run_step(turn, number, calls, lambda: self._cancelled is not None)
-        if left:
+        elif left := await tool_calls.run_step(turn, number, calls, lambda: self._cancelled is not None):
             tool_calls.refuse(turn, number, left, "the turn was cancelled before this call started. It did not run.")
+        return self._ending(calls, cut_off=cut_off), []
+
+    def _ending(self, calls: Sequence[ToolCallBlock], *, cut_off: bool) -> TurnEndReason | None:
+        """Why the turn ends after an answer with these calls, None when another step has to follow."""
+        if cut_off:
+            return TurnEndReason(kind="max-tokens")
         if self._cancelled is not None:
             return TurnEndReason(kind="aborted", reason=self._cancelled)
         return None if calls or self.session.fold(Inbox).steered else TurnEndReason(kind="completed")
@@ -452,12 +470,12 @@ class Agent:
             return TurnEndReason(kind="error", type=ModelError.__name__, message="The model's stream ended too early.")
         return None
 
-    def _log_answer(
+    def _answered_with(
         self, turn: int, number: int, answer: Answer, content: tuple[Block, ...], *, interrupted: bool = False
-    ) -> None:
+    ) -> AssistantMessage:
         message = model_message(self._runtime.model.config, content, self._recorder.message_id())
         self._text = clean_text(message.text)[0]
-        event = AssistantMessage(
+        return AssistantMessage(
             turn=turn,
             step=number,
             message=message,
@@ -466,7 +484,6 @@ class Agent:
             timing=answer.timing,
             interrupted=interrupted,
         )
-        self._recorder.append([event])
 
     def _take_loadout(self) -> Loadout:
         """Return the process's loadout as this session can use it; a step takes one and keeps it."""
