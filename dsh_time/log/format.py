@@ -171,7 +171,8 @@ def decode_header(line: bytes) -> tuple[SessionHeader, dict[str, Raw]]:
 def encode_record(seq: int, draft: Draft, b: int) -> tuple[bytes, Record]:
     """The line of an event, and the record a reader will get from it.
 
-    The line is read back with the reader's own checks, so that nothing is written that would be refused later.
+    The line is read back with the reader's own checks (but for the seal, which was just made), so that nothing is
+    written that would be refused later.
 
     Raises:
         BadLine: the draft cannot be logged.
@@ -188,7 +189,8 @@ def encode_record(seq: int, draft: Draft, b: int) -> tuple[bytes, Record]:
     line = seal(body[:-1], b)
     if b"\n" in line:
         raise BadLine("its data has a raw newline")
-    return line, read_record(line)
+    _check_length(line)
+    return line, _read_sealed(line)
 
 
 def seal(open_line: bytes, b: int) -> bytes:
@@ -212,12 +214,20 @@ def read_record(line: bytes) -> Record:
     Raises:
         BadLine: with the reason.
     """
-    if len(line) >= LINE_LIMIT:
-        raise BadLine(f"the line is longer than {LINE_LIMIT} bytes")
+    _check_length(line)
     if not _find_seal(line):
         raise BadLine("the line does not end in its seal (b and crc)")
     if not line.endswith(b'"%08x"}' % crc32(line[:-CRC_LENGTH])):
         raise BadLine("the checksum does not match")
+    return _read_sealed(line)
+
+
+def _check_length(line: bytes) -> None:
+    if len(line) >= LINE_LIMIT:
+        raise BadLine(f"the line is longer than {LINE_LIMIT} bytes")
+
+
+def _read_sealed(line: bytes) -> Record:
     record = _parse(line, decode_record)
     check_limits(line)
     return record
