@@ -444,3 +444,11 @@ def _utc(epoch_ms: int) -> str:
         return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
         return f"{epoch_ms} ms"
+
+
+def text_of(error: BaseException) -> str:
+    """Return the error's text, also where `str(error)` itself fails."""
+    try:
+        return str(error)
+    except Exception as unreadable:  # a stranger's exception class may do anything
+        return f"(its text cannot be read: {type(unreadable).__name__})"

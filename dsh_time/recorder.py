@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from attrs import define, field
 from dsh_hookspecs import Event, ModelDelta, Payload
 
 from .session import Session
+from .threads import in_thread
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ class Recorder:
 
     def append(self, payloads: Sequence[Payload], time: int | None = None) -> None:
         """Log events in one batch with the time `time` (epoch ms, default: now), and tell the listeners."""
+        if not payloads:
+            return
         self.tell(*self.session.append(payloads, self.now_ms() if time is None else time))
 
     def message_id(self, offset: int = 0) -> str:
@@ -48,7 +50,7 @@ class Recorder:
     async def sync(self) -> None:
         """Wait until everything appended is durable."""
         if self.open_turns.count > 1:
-            await asyncio.to_thread(self.session.sync)
+            await in_thread(self.session.sync)
         else:
             self.session.sync()
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import contextvars
 import inspect
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import msgspec
 from attrs import frozen
@@ -21,7 +17,9 @@ from dsh_hookspecs import (
     ToolOutput,
 )
 
+from .errors import text_of
 from .loadout import OwnedTool
+from .threads import in_thread
 
 
 @frozen
@@ -117,45 +115,6 @@ async def _body(call: PreparedCall, context: ToolContext) -> object:
         return await run_tool(call.arguments, context)
     answer = await in_thread(lambda: run_tool(call.arguments, context))
     return await answer if inspect.isawaitable(answer) else answer
-
-
-async def in_thread(work: Callable[[], Any]) -> Any:
-    """Run `work` in a daemon thread of its own: one that hangs keeps neither others nor the process's end waiting."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    variables = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-
-    def work_and_tell() -> None:
-        result: Any = None
-        error: BaseException | None = None
-        try:
-            result = variables.run(work)
-        except BaseException as raised:
-            error = raised
-        if isinstance(error, StopIteration) or not isinstance(error, Exception | None):
-            # A future cannot carry the one, and would end the process with the others: only this thread is meant.
-            error = RuntimeError(f"{type(error).__name__}: {text_of(error)}")
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=work_and_tell, daemon=True, name="dsh-time tool").start()
-    return await future
-
-
-def text_of(error: BaseException) -> str:
-    """Return the error's text, also where `str(error)` itself fails."""
-    try:
-        return str(error)
-    except Exception as unreadable:  # a stranger's exception class may do anything
-        return f"(its text cannot be read: {type(unreadable).__name__})"
 
 
 def _retrieve(task: asyncio.Future[object]) -> None:

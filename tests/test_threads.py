@@ -1,0 +1,111 @@
+"""Threads for work that waits: kept and used again, never waited for, and holding on to nothing."""
+
+import asyncio
+import contextvars
+import os
+import threading
+import weakref
+
+import pytest
+
+from dsh_time.threads import in_thread
+
+
+def thread() -> threading.Thread:
+    assert threading.current_thread() is not threading.main_thread()
+    return threading.current_thread()
+
+
+async def test_a_thread_that_has_ended_its_work_does_the_next() -> None:
+    assert await in_thread(thread) is await in_thread(thread)
+
+
+async def test_work_that_hangs_holds_up_no_other_work() -> None:
+    release = threading.Event()
+    hanging = [asyncio.ensure_future(in_thread(release.wait)) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert (await in_thread(thread)).daemon
+    release.set()
+    assert await asyncio.gather(*hanging) == [True] * 100
+
+
+async def test_errors_come_to_who_waits() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await in_thread(fails)
+
+
+@pytest.mark.parametrize("error", [StopIteration("over"), SystemExit("out"), KeyboardInterrupt("stop")])
+async def test_what_would_end_more_than_the_thread_becomes_an_ordinary_error(error: BaseException) -> None:
+    def fails() -> None:
+        raise error
+
+    with pytest.raises(RuntimeError, match=f"{type(error).__name__}: {error}"):
+        await in_thread(fails)
+
+
+async def test_work_sees_the_context_of_its_caller() -> None:
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("set")
+    assert await in_thread(variable.get) == "set"
+
+
+async def test_an_idle_thread_holds_on_to_nothing_of_its_last_work() -> None:
+    class Result:
+        pass
+
+    def work() -> Result:
+        return Result()
+
+    gone = [threading.Event(), threading.Event()]
+    weakref.finalize(await in_thread(work), gone[0].set)
+    weakref.finalize(work, gone[1].set)
+    del work
+    await in_thread(thread)  # the same thread, or at least some time later
+    assert all(event.wait(5) for event in gone)
+
+
+async def test_a_cancelled_wait_leaves_the_work_going_on() -> None:
+    started, release, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        release.wait()
+        done.set()
+
+    waiting = asyncio.ensure_future(in_thread(work))
+    await asyncio.sleep(0)
+    assert started.wait(5)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    release.set()
+    assert done.wait(5)
+
+
+def test_a_loop_that_has_ended_is_told_nothing() -> None:
+    release, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        release.wait()
+        done.set()
+
+    async def leave() -> None:
+        _ = asyncio.ensure_future(in_thread(work))  # noqa: RUF006 the loop ends first
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    release.set()
+    assert done.wait(5)
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_starts_threads_of_its_own() -> None:
+    asyncio.run(in_thread(thread))
+    child = os.fork()
+    if child == 0:
+        os._exit(asyncio.run(asyncio.wait_for(in_thread(lambda: 7), 5)))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
