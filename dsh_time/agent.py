@@ -59,6 +59,9 @@ from .tool_calls import ToolCalls
 
 _logger: Final = logging.getLogger(__name__)
 
+#: Characters of a model error's text that the log keeps: a server may have sent anything in it.
+_ERROR_CHARACTERS: Final = 10_000
+
 
 @frozen
 class Runtime:
@@ -463,7 +466,7 @@ class Agent:
             return TurnEndReason(kind="aborted", reason=self._cancelled)
         if isinstance(error, Exception):
             name = type(error).__name__
-            return TurnEndReason(kind="error", type=name, message=text_of(error) or name)
+            return TurnEndReason(kind="error", type=name, message=text_of(error)[:_ERROR_CHARACTERS] or name)
         if error is not None:
             raise error
         if answer.stop_reason is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, get_args
 
 from attrs import define, field
+from msgspec.structs import astuple
 
 from dsh_hookspecs import (
     Block,
@@ -26,6 +27,21 @@ from dsh_hookspecs import (
 
 #: Characters of one answer. Its line in the log must stay below 8 MiB, and JSON writes a control character as six.
 MAX_CHARACTERS: Final = 1_000_000
+
+_STOP_REASONS: Final = get_args(StopReason)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:80]
+
+
+def _checked(usage: object) -> Usage | None:
+    """Return what a provider counted. Raises ModelError for what a log could not give back."""
+    if usage is None:
+        return None
+    if not isinstance(usage, Usage) or not all(type(n) is int and abs(n) < 2**63 for n in astuple(usage)):
+        raise ModelError(f"The model's stream counted its tokens as {_shown(usage)}, which are no whole numbers.")
+    return usage
 
 
 @define
@@ -55,29 +71,43 @@ class Answer:
         self._started = self.monotonic()
 
     def add(self, delta: ModelDelta) -> None:
-        """Add one piece. Raises ModelError when the answer grows too long, and for what is no piece."""
+        """Add one piece. Raises ModelError when the answer grows too long, and for what is no piece.
+
+        What raised is not part of the answer: the log has to hold what was said before it.
+        """
         match delta:
             case Finished(stop_reason, usage):
-                self.stop_reason, self.usage = stop_reason, usage
-                return
+                if stop_reason not in _STOP_REASONS:
+                    raise ModelError(f"The model's stream ended with {_shown(stop_reason)}, which is no stop reason.")
+                self.stop_reason, self.usage = stop_reason, _checked(usage)
             case Retrying():
-                return
+                pass
             case TextDelta(text):
-                part, more = self._part(TextDelta), ""
-            case ReasoningDelta(text, more):
+                self._grow(text)
+                self._part(TextDelta).pieces.append(text)
+            case ReasoningDelta(text, replay):
+                self._grow(text, replay)
                 part = self._part(ReasoningDelta)
-                part.replay += more
-            case ToolCallDelta(index, more, text):
+                part.replay += replay
+                part.pieces.append(text)
+            case ToolCallDelta(index, name, text):
+                self._grow(name, text)
                 part = self._part(ToolCallDelta, index)
-                part.name += more
+                part.name += name
+                part.pieces.append(text)
             case _:
                 raise ModelError(f"The model's stream gave {type(delta).__name__}, which is no piece of an answer.")
+
+    def _grow(self, *texts: str) -> None:
+        for text in texts:
+            if not isinstance(text, str):
+                raise ModelError(f"The model's stream gave {type(text).__name__} where a text belongs.")
+        grown = self._characters + sum(map(len, texts)) + 1
+        if grown > MAX_CHARACTERS:
+            raise ModelError(f"The answer is longer than {MAX_CHARACTERS:,} characters; lower the output token limit.")
+        self._characters = grown
         if self._first_output is None:
             self._first_output = self.monotonic()
-        part.pieces.append(text)
-        self._characters += len(text) + len(more) + 1
-        if self._characters > MAX_CHARACTERS:
-            raise ModelError(f"The answer is longer than {MAX_CHARACTERS:,} characters; lower the output token limit.")
 
     def _part(self, kind: type[TextDelta] | type[ReasoningDelta] | type[ToolCallDelta], index: int = -1) -> _Part:
         if kind is ToolCallDelta:

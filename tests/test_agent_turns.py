@@ -229,6 +229,21 @@ async def test_any_other_failure_of_a_model_ends_the_turn_too(tmp_path: Path, er
     assert result.reason.message
 
 
+async def test_an_error_text_that_no_line_of_the_log_could_hold_is_cut(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, fail(ModelError("\0" * 2_000_000))) as harness:
+        result = await harness.create("one").prompt("Hi")
+    assert result.reason.message == "\0" * 10_000
+    assert types(tmp_path / "one")[-1] == "turn/end"
+
+
+async def test_a_piece_that_no_line_of_the_log_could_hold_ends_the_turn(tmp_path: Path) -> None:
+    async with make_harness(tmp_path, say("before ", "x" * 9_000_000), say("again")) as harness:
+        agent = harness.create("one")
+        assert (await agent.prompt("Hi")).reason.kind == "error"
+        assert (await agent.prompt("Once more")).text == "again"
+    assert payloads(tmp_path / "one", AssistantMessage)[0].message.content == (TextBlock("before "),)
+
+
 async def test_an_answer_at_its_token_limit_ends_the_turn_and_its_calls_do_not_run(tmp_path: Path) -> None:
     async with make_harness(tmp_path, call("echo") + truncated("and"), plugins={"echo": Echo}) as harness:
         result = await harness.create("one").prompt("Hi")

@@ -1,6 +1,6 @@
 """Collecting a model's stream."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -74,6 +74,45 @@ def test_what_is_no_piece_of_an_answer_is_an_error_of_the_model() -> None:
     nonsense: Any = "text"
     with pytest.raises(ModelError, match="gave str, which is no piece of an answer"):
         collected(nonsense)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        TextDelta(cast(Any, None)),
+        TextDelta(cast(Any, b"bytes")),
+        ReasoningDelta("a", cast(Any, 5)),
+        ToolCallDelta(0, cast(Any, None), "{}"),
+        ToolCallDelta(0, "a", cast(Any, {})),
+        TextDelta("x" * (MAX_CHARACTERS + 1)),
+    ],
+)
+def test_a_piece_that_is_refused_leaves_what_was_said_before_it(delta: ModelDelta) -> None:
+    answer = collected(TextDelta("before"))
+    with pytest.raises(ModelError):
+        answer.add(delta)
+    assert answer.prefix() == (TextBlock("before"),)
+    assert answer.content(str) == (TextBlock("before"),)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        Finished(cast(Any, "weird")),
+        Finished(cast(Any, None)),
+        Finished(cast(Any, ["end"])),
+        Finished("end", cast(Any, "many")),
+        Finished("end", Usage(cast(Any, 1.0))),
+        Finished("end", Usage(cast(Any, None))),
+        Finished("end", Usage(2**63)),
+    ],
+)
+def test_an_end_that_a_log_could_not_give_back_is_an_error_of_the_model(end: Finished) -> None:
+    answer = collected(TextDelta("said"))
+    with pytest.raises(ModelError, match="The model's stream"):
+        answer.add(end)
+    assert answer.stop_reason is None
+    assert answer.prefix() == (TextBlock("said"),)
 
 
 def test_times_are_measured_from_the_start_to_the_first_piece_and_to_the_end() -> None:
