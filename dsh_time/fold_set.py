@@ -122,7 +122,10 @@ class FoldSet:
             if (state := self._states.get(kind)) is None:
                 continue  # another fold of its plugin has just failed on this event
             try:
-                self._states[kind] = state.apply(event)
+                applied = state.apply(event)
+                if not isinstance(applied, kind):
+                    raise TypeError(f"apply returned {type(applied).__name__}, not {kind.__qualname__}")
+                self._states[kind] = applied
             except Exception as error:
                 if self._owners[kind] == HOST:
                     raise

@@ -38,6 +38,10 @@ T = TypeVar("T")
 MAX_VALUES = 256
 #: Characters of one text. Its line in the log must stay below 8 MiB, and JSON writes a control character as six.
 MAX_CHARACTERS = 1_000_000
+#: Characters of a section's name, a message's form or a key of its data.
+MAX_NAME = 256
+#: Bytes of JSON that the tools of one plugin take in each request header.
+MAX_TOOL_BYTES = 1_000_000
 #: What providers of models take as the name of a tool.
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Larger numbers change their value in JSON readers that have floats only.
@@ -100,7 +104,13 @@ def tool_output(returned: object, current: ToolOutput) -> ToolOutput:
 
 def tools(returned: object) -> list[tuple[Tool, ToolSchema]]:
     """What `register_tools` returned, each with the schema the model is told."""
-    return [(tool, _schema(tool)) for tool in _unique(_values(returned, Tool), "tool")]
+    found = [(tool, _schema(tool)) for tool in _unique(_values(returned, Tool), "tool")]
+    size = len(msgspec.json.encode([schema for _, schema in found]))
+    if size > MAX_TOOL_BYTES:
+        raise HookValueError(
+            f"returned tools whose descriptions and schemas have {size:,} bytes; at most {MAX_TOOL_BYTES:,}"
+        )
+    return found
 
 
 def providers(returned: object) -> list[ModelProvider]:
@@ -129,7 +139,7 @@ def folds(returned: object) -> list[type[Fold]]:
     return found
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """The error's text on one line, at most 500 characters, always encodable; also where `str(error)` itself fails."""
     try:
         text = " ".join(str(error).split())
@@ -171,12 +181,19 @@ def _message(message: Message) -> Message:
         raise HookValueError("returned a Message whose text is empty")
     if not isinstance(message.data, Mapping):
         raise HookValueError(f"returned a Message whose data is {_kind(message.data)}, not a mapping")
-    return Message(
+    if len(message.data) > MAX_VALUES:
+        raise HookValueError(f"returned a Message whose data has more than {MAX_VALUES} keys")
+    checked = Message(
         text=text,
         form=_name(message.form, "Message.form"),
         summary=_said(message.summary, "Message.summary"),
         data={_data_key(key): _scalar(value, key) for key, value in message.data.items()},
     )
+    _said(
+        "".join((text, checked.summary, *(value for value in checked.data.values() if isinstance(value, str)))),
+        "one Message",
+    )
+    return checked
 
 
 def _data_key(key: object) -> str:
@@ -215,6 +232,8 @@ def _said(value: object, what: str) -> str:
 
 def _name(value: object, what: str) -> str:
     name = _text(value, what)
+    if len(name) > MAX_NAME:
+        raise HookValueError(f"returned {len(name):,} characters as {what}, and at most {MAX_NAME} are taken")
     if not name or not name.isprintable():
         raise HookValueError(f"returned {name!r} as {what}: not empty, no control characters")
     return name

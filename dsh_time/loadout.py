@@ -3,7 +3,7 @@
 A loadout never changes. A step takes one and keeps it, so a plugin that is swapped meanwhile takes effect with the
 next step. Hooks are called one by one (a plain pluggy call drops everybody's results when one raises), in the
 deployment's order. A hook that raises or returns nonsense contributes nothing, and everybody else's answer stands:
-only `Exception` is contained.
+contained are `Exception` and SystemExit, with which a plugin would end a process that is not its own.
 """
 
 from __future__ import annotations
@@ -188,19 +188,25 @@ class Loadout:
     def sections(self, prompt: Prompt, report: Report) -> tuple[PromptSection, ...]:
         """The system prompt's sections by (order, name), without empty ones.
 
-        Of two sections with one name the later plugin's is left out, and reported.
+        Of two sections with one name the later plugin's is left out, and reported; and so is what makes all of them
+        together too long.
         """
         hook = "system_prompt_section"
         owners: dict[str, str] = {}
         found: list[PromptSection] = []
+        free = hook_values.MAX_CHARACTERS
         for plugin, sections in self._results(hook, (prompt,), hook_values.sections, report):
             for section in sections:
-                if owner := owners.get(section.name):
+                if len(section.text) > free:
+                    full = f"returned the section {section.name!r}, for which the system prompt has no room left"
+                    _failed(plugin, hook, HookValueError(full), report)
+                elif owner := owners.get(section.name):
                     taken = f"returned the section {section.name!r}, which plugin {owner} has returned already"
                     _failed(plugin, hook, HookValueError(taken), report)
                 else:
                     owners[section.name] = plugin.name
                     found.append(section)
+                    free -= len(section.text)
         return tuple(sorted(found, key=lambda section: (section.order, section.name)))
 
     def before_step(self, step: Step, report: Report) -> list[tuple[str, Message]] | Rejection:
@@ -260,7 +266,7 @@ class Loadout:
         started = self._slow.monotonic()
         try:
             result = check(call.function(*[arguments[index] for index in call.positions]))
-        except Exception as error:  # whatever a plugin raises: the turn goes on
+        except (Exception, SystemExit) as error:  # whatever a plugin raises: the turn goes on
             _failed(plugin, hook, error, report)
             return ()
         finally:
@@ -268,7 +274,7 @@ class Loadout:
         return (result,)
 
 
-def _failed(plugin: Plugin, hook: str, error: Exception, report: Report) -> None:
+def _failed(plugin: Plugin, hook: str, error: BaseException, report: Report) -> None:
     kind, message = type(error).__name__, hook_values.describe_error(error)
     _log.warning(
         "plugin %s (distribution %s): hook %s failed: %s: %s", plugin.name, plugin.distribution, hook, kind, message

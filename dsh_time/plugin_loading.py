@@ -144,7 +144,7 @@ def _working_directory_not_first() -> Iterator[None]:
 def load_plugin(plugin_id: str, source: PluginSource, configure: Callable[[type[Any]], object]) -> Plugin:
     """Import a plugin, make its instance with `configure(cls)`, and call the hooks that register something.
 
-    Raises PluginLoadError with all that is wrong. Only `Exception` is contained.
+    Raises PluginLoadError with all that is wrong. Contained are `Exception` and SystemExit.
     """
     if source.problem:
         raise PluginLoadError((source.refuse(source.problem),))
@@ -155,7 +155,7 @@ def load_plugin(plugin_id: str, source: PluginSource, configure: Callable[[type[
     def register(hook: str, check: Callable[[object], list[T]]) -> list[T]:
         try:
             return [value for call in calls.get(hook, ()) for value in check(call.function())]
-        except Exception as error:  # whatever a plugin raises is its load error
+        except (Exception, SystemExit) as error:  # whatever a plugin raises is its load error
             kind = "" if isinstance(error, hook_values.HookValueError) else f"raised {type(error).__name__}: "
             problems.append(source.refuse(kind + describe_error(error), hook))
             return []
@@ -188,7 +188,7 @@ def _instance(source: PluginSource, configure: Callable[[type[Any]], object]) ->
     try:
         with _working_directory_not_first():
             cls = source.entry_point.load()
-    except Exception as error:  # an import can raise anything
+    except (Exception, SystemExit) as error:  # an import can raise anything
         message = f"{source.entry_point.value} cannot be imported: {type(error).__name__}: {describe_error(error)}"
         raise PluginLoadError((source.refuse(message),)) from error
     if not isinstance(cls, type) or not attrs.has(cls):
@@ -197,7 +197,7 @@ def _instance(source: PluginSource, configure: Callable[[type[Any]], object]) ->
         instance = configure(cls)
     except DeploymentError as error:
         raise PluginLoadError(tuple(source.refuse(str(problem)) for problem in error.problems)) from error
-    except Exception as error:  # what its constructor raises
+    except (Exception, SystemExit) as error:  # what its constructor raises
         message = f"cannot be constructed: {type(error).__name__}: {describe_error(error)}"
         raise PluginLoadError((source.refuse(message),)) from error
     if not _is_frozen(instance):

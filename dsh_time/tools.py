@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 
 from dsh_hookspecs import (
     TOOL_OUTCOME_UNKNOWN,
@@ -94,14 +94,15 @@ async def run(call: PreparedCall, context: ToolContext, timeout_s: float) -> Out
     except Exception as error:
         return _raised(tool.name, type(error).__name__, text_of(error))
     if isinstance(answer, str):
-        return Outcome(ToolOutput(answer), ran=True)
+        answer = ToolOutput(answer)
     if not isinstance(answer, ToolOutput) or not isinstance(answer.text, str):
         return _raised(tool.name, "TypeError", f"the tool returned {type(answer).__name__}, not str or ToolOutput")
     wake: object = answer.wake
     if not isinstance(wake, tuple) or not all(isinstance(session, str) for session in wake):
         return _raised(tool.name, "TypeError", "the tool returned a ToolOutput whose wake is no tuple of session ids")
     failure = ToolFailure("ToolError", "TOOL_ERROR") if answer.is_error else None
-    return Outcome(answer, failure, ran=True)
+    text = str.__str__(answer.text)  # a subclass of str may do anything, for example when it is encoded
+    return Outcome(evolve(answer, text=text, is_error=failure is not None), failure, ran=True)
 
 
 def _raised(tool: str, error: str, message: str) -> Outcome:

@@ -542,6 +542,30 @@ async def test_a_plugin_whose_fold_fails_is_off_for_that_session_and_the_core_go
     assert passes == [tmp_path / "one"]
 
 
+async def test_a_fold_that_gives_no_fold_has_failed(tmp_path: Path) -> None:
+    @frozen
+    class Vanishing:
+        """Forgets to return the next state."""
+
+        reads: ClassVar[tuple[type[Payload], ...]] = (TurnStart,)
+
+        def apply(self, event: Event) -> Any:
+            return None
+
+    @frozen(eq=False)
+    class Plugin:
+        """A plugin with that fold."""
+
+        @hookimpl
+        def register_folds(self) -> Any:
+            return [Vanishing]
+
+    async with make_harness(tmp_path, say("ok"), plugins={"bad": Plugin}) as harness:
+        assert (await harness.create("one").prompt("Hi")).text == "ok"
+    (error,) = payloads(tmp_path / "one", PluginError)
+    assert error.message.startswith("apply returned NoneType, not ")
+
+
 async def test_a_fold_that_still_fails_after_a_swap_is_off_again(tmp_path: Path, fragile: type) -> None:
     host = plugin_host({"fragile": fragile, "good": Good})
     async with make_harness(tmp_path, *[say("x")] * 4, plugins=host) as harness:

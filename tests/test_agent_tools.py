@@ -156,6 +156,17 @@ async def test_a_failing_body_gives_an_error_result_and_the_turn_goes_on(
     assert types(tmp_path / "one")[-1] == "turn/end"
 
 
+class Hostile(str):
+    def encode(self, *_: Any) -> bytes:
+        raise RuntimeError("no bytes")
+
+
+@pytest.mark.parametrize("answer", [Hostile("said"), ToolOutput(Hostile("said"))], ids=["text", "output"])
+async def test_a_text_that_is_more_than_a_text_is_taken_as_one(tmp_path: Path, answer: Any) -> None:
+    result = await one_result(tmp_path, tool(lambda arguments, context: answer), text="a")
+    assert (result.result.text, result.error) == ("said", None)
+
+
 @pytest.mark.parametrize(
     ("written", "says"),
     [

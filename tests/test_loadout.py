@@ -160,6 +160,17 @@ def test_only_exceptions_are_contained() -> None:
     assert reports == []
 
 
+def test_a_hook_that_would_end_the_process_has_failed() -> None:
+    """Else a command would end with the plugin's exit code, and the turn without an end."""
+
+    def leave(_: object) -> None:
+        raise SystemExit(0)
+
+    reports = Reports()
+    assert loadout(answering(before_step=leave)).before_step(STEP, reports.append) == []
+    assert [(report.error, report.message) for report in reports] == [("SystemExit", "0")]
+
+
 def test_an_exception_that_cannot_be_printed_is_contained() -> None:
     """Neither an exception whose text raises, nor one that no JSON can hold, gets out."""
 
@@ -227,6 +238,7 @@ NONSENSE = {
         (section("a", 2**53, "x"), "returned int as Section.order, not an int of at most 53 bits"),
         (section("a", 1.0, "x"), "returned float as Section.order, not an int of at most 53 bits"),
         (section("a", 1, None), "returned None as Section.text, not str"),
+        (section("n" * 257, 1, "x"), "returned 257 characters as Section.name, and at most 256 are taken"),
         (section("a", 1, "\ud800"), "returned half of a surrogate pair in Section.text, which no log can hold"),
     ],
     "before_step": [
@@ -238,6 +250,14 @@ NONSENSE = {
         (
             message("x" * 1_000_001, "notice"),
             "returned 1,000,001 characters as Message.text, and at most 1,000,000 are taken",
+        ),
+        (
+            message("x" * 600_000, "notice", summary="y" * 200_000, data={"a": "z" * 300_000}),
+            "returned 1,100,000 characters as one Message, and at most 1,000,000 are taken",
+        ),
+        (
+            message("x", "f", data=dict.fromkeys(map(str, range(MAX_VALUES + 1)))),
+            "returned a Message whose data has more than 256 keys",
         ),
         (message("x", ""), "returned '' as Message.form: not empty, no control characters"),
         (message("x", "f", summary=1), "returned int as Message.summary, not str"),
@@ -330,6 +350,17 @@ def test_of_two_sections_with_one_name_the_later_plugins_is_left_out() -> None:
     assert [section.text for section in loadout(first, later).sections(PROMPT, reports.append)] == ["first", "other"]
     said = "returned the section 'same', which plugin dsh-a has returned already"
     assert reports.said == [("dsh-b", "system_prompt_section", "HookValueError", said)]
+
+
+def test_sections_that_no_line_of_the_log_could_hold_together_are_left_out() -> None:
+    big = answering(system_prompt_section=lambda _: [Section(f"big{n}", n, "x" * 400_000) for n in range(4)])
+    good = answering(system_prompt_section=lambda _: Section("good", 9, "text"))
+    reports = Reports()
+    sections = loadout(big, good).sections(PROMPT, reports.append)
+    assert [found.name for found in sections] == ["big0", "big1", "good"]
+    assert [report.message for report in reports] == [
+        f"returned the section 'big{n}', for which the system prompt has no room left" for n in (2, 3)
+    ]
 
 
 def test_messages_come_in_the_deployments_order_with_their_plugins_name() -> None:

@@ -232,6 +232,11 @@ REFUSED = {
         ("time", tool("Struct", timeout_s="-1"), f"{T} timeout_s is -1, not seconds or None"),
         ("endless", tool("Struct", timeout_s="float('inf')"), f"{T} timeout_s is inf, not seconds or None"),
         ("twice", tool("Struct").replace("return [", "return 2 * ["), "returned two of the tool 't'"),
+        (
+            "too long",
+            tool("Struct", description="'x' * 1_000_000"),
+            "returned tools whose descriptions and schemas have 1,00",
+        ),
     ],
     "register_folds": [
         ("reads", fold("    reads = 'turn/start'\n"), f"{F} whose reads is not a tuple of event types"),
@@ -307,6 +312,13 @@ def test_a_hook_that_says_it_may_be_unknown_is_let_be(site: Path, install: Insta
     """A plugin written for a newer host marks its new hook `optionalhook`."""
     install("dsh-sample", plugin("@hookimpl(optionalhook=True)\ndef after_everything(self, x): ..."))
     assert load(site).hooks == ()
+
+
+def test_a_module_that_ends_the_process_is_a_load_error(site: Path, install: Install) -> None:
+    """Else a plugin could make a command end with 0 that has done nothing."""
+    install("dsh-sample", "raise SystemExit(0)")
+    with pytest.raises(PluginLoadError, match="dsh_sample:Sample cannot be imported: SystemExit: 0"):
+        load(site)
 
 
 def test_only_exceptions_are_contained_at_load(site: Path, install: Install) -> None:

@@ -123,7 +123,11 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, click.Command]:
             patches=ctx.params.get("patches") or (),
             without=ctx.params.get("without") or (),
         )
-        invocation.plugins(tolerant=True).add_commands(own)
+        host = invocation.plugins(tolerant=True)
+        for status in host.statuses():
+            if status.state == "failed":
+                note(f"Commands of plugin {status.name} are missing: {status.reason}")
+        host.add_commands(own)
     except DshTimeError as error:
         note(f"Commands of plugins are missing: {error}")
     finally:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -13,6 +14,7 @@ from attrs import frozen
 from click.testing import CliRunner
 
 from dsh_hookspecs import hookimpl
+from dsh_time.__main__ import main as entry_point
 from dsh_time.cli import command_line
 from dsh_time.cli.invocation import Invocation
 from dsh_time.log import LOG_NAME
@@ -40,6 +42,17 @@ def test_version_and_plugins_import_nothing_heavy(arguments: list[str], also: se
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "0.1.0" in done.stdout
     assert not (HEAVY | also) & set(done.stderr.split())
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "dsh_time.cli", Interrupted("dsh_time.cli"))
+    with pytest.raises(SystemExit) as ended:
+        entry_point()
+    assert ended.value.code == 130
 
 
 def test_without_arguments_the_help_is_shown() -> None:
@@ -245,6 +258,18 @@ def test_help_comes_with_one_warning_when_plugins_cannot_give_commands(
     assert result.exit_code == 0
     assert "run " in result.stdout
     assert result.stderr.count("\n") == 1
+
+
+def test_a_plugin_that_cannot_be_loaded_is_named_where_its_command_is_missing(
+    dsh_time: CommandLine, install: Callable[..., None]
+) -> None:
+    install("dsh-broken", "raise SystemExit(0)")
+    Path("dsh-time.yaml").write_text("plugins: [{name: dsh-broken}]\n")
+    done = dsh_time("fly")
+    assert done.exit_code == 2
+    assert (
+        "Commands of plugin dsh-broken are missing: dsh_broken:Sample cannot be imported: SystemExit: 0" in done.stderr
+    )
 
 
 def test_a_plugin_cannot_take_the_name_of_a_command(dsh_time: CommandLine) -> None:
