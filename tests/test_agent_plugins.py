@@ -367,9 +367,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The logs that were read from the start after they had been opened."""
     passes: list[Path] = []
 
-    def counted(directory: Path, on_record: Any) -> Any:
+    def counted(directory: Path, **how: Any) -> Any:
         passes.append(directory)
-        return scan(directory, on_record)
+        return scan(directory, **how)
 
     monkeypatch.setattr(session_module, "scan", counted)
     return passes
