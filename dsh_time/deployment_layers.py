@@ -179,7 +179,7 @@ def apply_switch(tree: Node, word: str, installed: Collection[str], problems: li
     elif name is None:
         own = next((own for own in OWN_PLUGINS if own in names), None)
         known = [default_id(known) for known in installed] + [_word(entry, "id") for entry in entries]
-        hint = f"; to install it: {install_command(own)}" if own else did_you_mean(word, known)
+        hint = to_install(own) if own else did_you_mean(word, known)
         hint = hint or f"; known are: {', '.join(sorted(set(known))) or 'none'}"
         problems.append(Problem((), f"there is no plugin {describe(word)}{hint}", place=origin.label))
     elif not disabled:
@@ -188,8 +188,17 @@ def apply_switch(tree: Node, word: str, installed: Collection[str], problems: li
 
 
 def install_command(name: str) -> str:
-    """Return the command that installs a plugin; its distribution has the plugin's name."""
-    return f"pip install {name}"
+    """Return the command that installs a plugin; its distribution has the plugin's name.
+
+    This project's own ones are no packages of an index: they are installed from a clone, where the command is run.
+    """
+    return f"pip install ./plugins/{default_id(name)}" if name in OWN_PLUGINS else f"pip install {name}"
+
+
+def to_install(name: str) -> str:
+    """Return `; to install it: COMMAND`, the end of a message on a plugin that is not installed."""
+    where = ", in a clone of dsh-time" if name in OWN_PLUGINS else ""
+    return f"; to install it{where}: {install_command(name)}"
 
 
 def check_entries(tree: Node, problems: list[Problem]) -> None:

@@ -16,7 +16,7 @@ import attrs
 
 from dsh_time import models
 from dsh_time.deployment import BUILT_IN, Deployment, PluginEntry, install_command
-from dsh_time.deployment_layers import OWN_PLUGINS, default_id
+from dsh_time.deployment_layers import OWN_PLUGINS, default_id, to_install
 from dsh_time.deployment_models import provider_plugin
 from dsh_time.errors import PluginLoadError
 from dsh_time.loadout import Loadout, Plugin, SlowHooks
@@ -114,7 +114,7 @@ class PluginHost:
             if status.name == name and status.state == "not listed":
                 return f"Its plugin is installed: add `- name: {name}` to `plugins:`."
         if name in OWN_PLUGINS:
-            return f"It comes with the plugin {name}; to install it: {install_command(name)}"
+            return f"It comes with the plugin {name}{to_install(name)}"
         offered = [*models.BUILT_IN, *self.loadout.providers, *map(default_id, self.sources)]
         known = "A provider is known when its plugin is installed and enabled; `dsh-time plugins` lists them."
         return did_you_mean(provider, offered).replace("; d", "D") or known
@@ -168,7 +168,10 @@ class PluginHost:
     def _load(self, deployment: Deployment, entry: PluginEntry) -> Plugin:
         source = self.sources.get(entry.name)
         if source is None:
-            message = f"it is not installed, but enabled by {entry.place}; to install it: {install_command(entry.name)}"
+            # A slip, such as a name without `dsh-`, is no reason to install whatever package has that name.
+            slip = "" if entry.name in OWN_PLUGINS else did_you_mean(entry.name, (*self.sources, *OWN_PLUGINS))
+            hint = slip or to_install(entry.name)
+            message = f"it is not installed, but enabled by {entry.place}{hint}"
             raise PluginLoadError((PluginProblem(entry.name, "", "", message),))
         return load_plugin(entry.id, source, partial(deployment.configure, entry))
 

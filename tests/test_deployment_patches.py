@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dsh_time.deployment import Deployment, Limits, Origin, install_command, load_deployment
+from dsh_time.deployment import Deployment, Limits, Origin, load_deployment
+from dsh_time.deployment_layers import to_install
 from dsh_time.errors import DeploymentError
 
 # The mount snippet of the time-reminder seed, to the letter.
@@ -194,10 +195,11 @@ def test_unknown_words_get_a_suggestion_or_the_install_command() -> None:
     assert refusals(enable=["time-contxt", "openai", "zzz"], disable=["what"], installed=["dsh-foo"]) == [
         "--disable what: there is no plugin 'what'; known are: foo, time-context, time-reminder",
         "--enable time-contxt: there is no plugin 'time-contxt'; did you mean time-context?",
-        "--enable openai: there is no plugin 'openai'; to install it: pip install dsh-openai",
+        "--enable openai: there is no plugin 'openai'" + to_install("dsh-openai"),
         "--enable zzz: there is no plugin 'zzz'; known are: foo, time-context, time-reminder",
     ]
-    assert install_command("dsh-x") == "pip install dsh-x"
+    assert to_install("dsh-openai") == "; to install it, in a clone of dsh-time: pip install ./plugins/openai"
+    assert to_install("dsh-x") == "; to install it: pip install dsh-x"
 
 
 def test_one_word_cannot_be_both_enabled_and_disabled() -> None:

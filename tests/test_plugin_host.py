@@ -173,6 +173,20 @@ def test_a_plugin_that_a_user_enabled_must_be_installed(site: Path) -> None:
         host(site, "dsh-missing")
 
 
+def test_a_slip_in_a_plugins_name_leads_to_no_strangers_package(site: Path, install: Install) -> None:
+    """What is nearly the name of a plugin that is installed, or of our own, is asked about, not installed."""
+    install("dsh-weather", sample("weather"))
+    for written, meant in (("weather", "dsh-weather"), ("time-reminder", "dsh-time-reminder")):
+        with pytest.raises(PluginLoadError) as caught:
+            host(site, written)
+        assert str(caught.value.problems[0]).endswith(f"; did you mean {meant}?")
+
+
+def test_our_own_plugins_are_installed_from_a_clone(site: Path) -> None:
+    with pytest.raises(PluginLoadError, match=r", in a clone of dsh-time: pip install \./plugins/time-context$"):
+        host(site, "dsh-time-context")
+
+
 def test_a_swap_keeps_the_order_of_the_file(site: Path, install: Install) -> None:
     """A plugin that comes back stands where its entry stands, not last."""
     for name in ("dsh-a", "dsh-b", "dsh-c"):
@@ -264,7 +278,7 @@ def test_a_built_in_plugin_that_is_not_installed_is_skipped(site: Path) -> None:
     plugins = PluginHost(attrs.evolve(deployment, plugins=enabled), sources=scan_plugins([str(site)]))
     assert plugins.loadout.plugins == ()
     assert [(status.name, status.state, status.reason) for status in plugins.statuses()] == [
-        (name, "not installed", f"pip install {name}") for name in ("dsh-time-context", "dsh-time-reminder")
+        (f"dsh-{name}", "not installed", f"pip install ./plugins/{name}") for name in ("time-context", "time-reminder")
     ]
 
 

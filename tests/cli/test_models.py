@@ -102,7 +102,7 @@ def test_a_model_that_cannot_be_asked_is_one_message_and_makes_no_session(
 @pytest.mark.parametrize(
     ("sources", "said"),
     [
-        ({}, "It comes with the plugin dsh-anthropic; to install it: pip install dsh-anthropic"),
+        ({}, "It comes with the plugin dsh-anthropic; to install it, in a clone of dsh-time: pip install ./plugins/"),
         ({"dsh-openai": scan_plugins()["dsh-openai"]}, "It comes with the plugin dsh-anthropic"),
     ],
 )
