@@ -15,6 +15,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.search import stop_search
 from rich.cells import chop_cells
 
 from dsh_hookspecs import Event, TurnStart
@@ -57,6 +58,8 @@ class Chat:
         self._pending = ""
         #: When the running turn began, by `time.monotonic`.
         self._started = 0.0
+        #: Whether the running turn was cancelled; what it has started is still waited for.
+        self._cancelled = False
         self._prompts: PromptSession[str] = PromptSession(
             self._message,
             history=history,
@@ -118,12 +121,14 @@ class Chat:
             case ["/steer", _, *_]:
                 self._agent.steer(line.removeprefix("/steer").strip(), client_time_zone=self._time_zone)
             case [command, *_]:
-                complain(f"{command} is no command, or does not go like this. /help lists them.")
+                usage = next((line for line in _HELP.splitlines() if line.split()[:1] == [command]), None)
+                unknown = f"There is no {command}. /help lists what there is."
+                complain(f"It goes like this: {usage}" if usage else unknown)
         return True
 
     def _listen(self, event: AgentEvent) -> None:
         if isinstance(event, Event) and isinstance(event.data, TurnStart):
-            self._started = time.monotonic()
+            self._started, self._cancelled = time.monotonic(), False
         self._view(event)
         self._prompts.app.invalidate()
 
@@ -147,7 +152,8 @@ class Chat:
         plugins = ", ".join(plugin.id for plugin in self._harness.plugins.loadout.plugins) or "no plugins"
         state = "ready"
         if self._agent.busy:
-            state = f"working for {time.monotonic() - self._started:.0f} s, Ctrl-C cancels"
+            way = "cancelled, waiting for what has started" if self._cancelled else "Ctrl-C cancels"
+            state = f"working for {time.monotonic() - self._started:.0f} s, {way}"
         shown = [safe_line(line, _STATUS_CHARACTERS) for line in self._agent.status_lines()]
         return [("", f" {' | '.join([self._agent.id, plugins, state, *shown])} ")]
 
@@ -157,8 +163,11 @@ class Chat:
         @keys.add("c-c")
         @keys.add("<sigint>")
         def _(event: KeyPressEvent) -> None:
-            if self._agent.busy:
+            if event.app.layout.is_searching:
+                stop_search()
+            elif self._agent.busy:
                 self._agent.cancel()
+                self._cancelled = True
             else:
                 event.current_buffer.reset()
 

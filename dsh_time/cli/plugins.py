@@ -32,17 +32,16 @@ def plugins(invocation: Invocation, as_json: bool) -> None:
 
 
 def say_plugins(statuses: Iterable[PluginStatus]) -> None:
-    """Print plugins as a table."""
+    """Print plugins as a table. A plugin has its distribution's name, so that stands in the JSON only."""
     rows = [
         (
             "" if status.order is None else str(status.order),
             status.name,
             status.version,
-            status.distribution,
             status.state,
-            ", ".join(status.hooks),
             status.reason,
+            ", ".join(status.hooks),
         )
         for status in statuses
     ]
-    say_table(("order", "name", "version", "distribution", "state", "hooks", "reason"), rows)
+    say_table(("order", "name", "version", "state", "reason", "hooks"), rows)

@@ -6,15 +6,17 @@ import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from attrs import define, field, frozen
+from msgspec import Struct
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from dsh_hookspecs import Section, SteeringMessage, TurnEnd, UserMessage, hookimpl
+from dsh_hookspecs import Section, SteeringMessage, Tool, ToolContext, TurnEnd, UserMessage, hookimpl
 from dsh_time.agent import Agent
 from dsh_time.cli.chat_loop import Chat, open_history
 from dsh_time.models.scripted import Played, ScriptedModel, call, pause, say
@@ -73,6 +75,25 @@ class Sundial:
         return Section("sundial", 10, "It is day.")
 
 
+class Baking(Struct, frozen=True):
+    """No arguments."""
+
+
+@frozen(eq=False)
+class Oven:
+    """Offers a tool that takes as long as `done` is not set."""
+
+    done: ClassVar[asyncio.Event]
+
+    @hookimpl
+    def register_tools(self) -> list[Tool]:
+        return [Tool("bake", "Bake.", Baking, self._bake)]
+
+    async def _bake(self, _: Baking, __: ToolContext) -> str:
+        await self.done.wait()
+        return "baked"
+
+
 @frozen(eq=False)
 class Hourglass:
     @hookimpl
@@ -84,7 +105,7 @@ class Hourglass:
         return "sand: 3\x1b[31mm"
 
 
-CLOCKS = {"dsh-sundial": Sundial, "dsh-hourglass": Hourglass}
+CLOCKS = {"dsh-sundial": Sundial, "dsh-hourglass": Hourglass, "dsh-oven": Oven}
 
 
 @asynccontextmanager
@@ -183,9 +204,28 @@ async def test_ctrl_c_cancels_the_turn_and_keeps_what_is_being_typed(tmp_path: P
     assert [end.reason.kind for end in payloads(tmp_path / "one", TurnEnd)] == ["aborted", "completed"]
 
 
+async def test_ctrl_c_shows_that_it_was_taken_while_a_tool_is_waited_for(tmp_path: Path) -> None:
+    Oven.done = asyncio.Event()
+    async with conversation(tmp_path, call("bake"), enable=["oven"]) as talk:
+        talk.type("hello")
+        await talk.screen.until("call bake")
+        talk.keyboard.send_text("\x03")
+        await talk.screen.until("cancelled, waiting for what has started")
+        Oven.done.set()
+        await talk.screen.until("the turn was cancelled (user)")
+
+
 async def test_ctrl_c_without_a_turn_empties_the_line(tmp_path: Path) -> None:
     async with conversation(tmp_path, say("two")) as talk:
         talk.keyboard.send_text("oh no\x03yes\r")
+        await talk.screen.until("two\n")
+        await talk.agent.idle()
+    assert [prompt.text for prompt in payloads(tmp_path / "one", UserMessage)] == ["yes"]
+
+
+async def test_ctrl_c_while_the_history_is_searched_leaves_the_search(tmp_path: Path) -> None:
+    async with conversation(tmp_path, say("two")) as talk:
+        talk.keyboard.send_text("\x12no such line\x03yes\r")
         await talk.screen.until("two\n")
         await talk.agent.idle()
     assert [prompt.text for prompt in payloads(tmp_path / "one", UserMessage)] == ["yes"]
@@ -204,11 +244,15 @@ async def test_leaving_cancels_the_turn_that_runs(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("/help", "/swap A B       disable A and enable B in one go"),
-        ("/plugins", "dsh-hourglass  enabled        system_prompt_section, status_line  --enable hourglass"),
-        ("/frobnicate", "Error: /frobnicate is no command, or does not go like this."),
-        ("/enable", "Error: /enable is no command, or does not go like this."),
+        (
+            "/plugins",
+            "dsh-hourglass      1.0      enabled        --enable hourglass                   system_prompt_section, ",
+        ),
+        ("/frobnicate", "Error: There is no /frobnicate. /help lists what there is."),
+        ("/enable", "Error: It goes like this: /enable X       enable the plugin X, from the next step on"),
+        ("/help me", "Error: It goes like this: /help           list the commands"),
         ("/enable sundail", "there is no plugin 'sundail'; did you mean sundial?"),
-        ("/steer", "Error: /steer is no command, or does not go like this."),
+        ("/steer", "Error: It goes like this: /steer TEXT "),
     ],
 )
 async def test_commands_answer_and_a_wrong_one_changes_nothing(tmp_path: Path, line: str, said: str) -> None:
