@@ -45,8 +45,12 @@ def doctor(
         findings += len(found.findings)
         say_json(_plain(found)) if as_json else say(_report(found))
     if not as_json:
-        say(f"{len(names)} sessions, {findings} findings, {damaged} damaged.")
+        say(f"{_count(len(names), 'session')}, {_count(findings, 'finding')}, {damaged} damaged.")
     context.exit(ExitCode.DAMAGED if damaged else ExitCode.OK)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _plain(found: Checkup) -> dict[str, object]:

@@ -23,8 +23,16 @@ def report_usage(error: click.ClickException) -> ExitCode:
     message = error.format_message()
     end = "" if message.endswith((".", "?", "!")) else "."
     hint = f" See `{context.command_path} --help`." if context is not None else ""
+    if isinstance(error, click.NoSuchOption) and _stands_before(error.option_name, context):
+        hint = f" It stands before the command: `dsh-time {error.option_name} …`."
     complain(message + end + hint)
     return ExitCode(error.exit_code)
+
+
+def _stands_before(option: str, context: click.Context | None) -> bool:
+    """Whether an option that a command lacks is one of those before the command."""
+    group = None if context is None or context.parent is None else context.parent.command
+    return group is not None and any(option in parameter.opts for parameter in group.params)
 
 
 def report(error: Exception) -> ExitCode:

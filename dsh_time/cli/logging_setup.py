@@ -1,4 +1,6 @@
-"""What the program logs about itself (`logging`, not session logs) goes to standard error, one safe line each."""
+"""What the program logs about itself (`logging`, not session logs) goes to standard error, one safe line each.
+
+The lines of a traceback follow, indented, so that none passes for a message."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from collections.abc import Callable
 
 from .output import note
 
+_FORMATTER = logging.Formatter()
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -14,7 +17,10 @@ class _ToStderr(logging.Handler):
     """Prints records as the commands print their notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(f"{record.levelname.lower()}: {self.format(record)}")
+        note(f"{record.levelname.lower()}: {record.getMessage()}")
+        if record.exc_info:
+            for line in _FORMATTER.formatException(record.exc_info).splitlines():
+                note(f"  {line}")
 
 
 def log_to_stderr(verbosity: int) -> Callable[[], None]:

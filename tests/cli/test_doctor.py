@@ -41,6 +41,10 @@ def test_every_session_is_looked_over_and_damage_hides_none(three: Home) -> None
     assert three.contents("two") | three.contents("three") == before
 
 
+def test_one_session_is_no_plural(three: Home) -> None:
+    assert three.run("doctor", "one").output.endswith("\n1 session, 0 findings, 0 damaged.\n")
+
+
 def test_what_can_be_put_right_is_only_when_asked_and_damage_is_left_alone(three: Home) -> None:
     damaged = three.log("two").read_bytes()
     result = three.run("doctor", "--fix")

@@ -17,6 +17,7 @@ from dsh_hookspecs import hookimpl
 from dsh_time.__main__ import main as entry_point
 from dsh_time.cli import command_line
 from dsh_time.cli.invocation import Invocation
+from dsh_time.cli.logging_setup import log_to_stderr
 from dsh_time.log import LOG_NAME
 
 from ..kit import source_of
@@ -153,6 +154,26 @@ def test_a_bug_is_one_line_and_the_traceback_comes_on_request(
         " again.\n"
     )
     assert "Traceback" in dsh_time("greet", env={"DSH_TIME_DEBUG": "1"}).stderr
+
+
+def test_an_option_that_stands_behind_the_command_is_told_its_place(dsh_time: CommandLine) -> None:
+    result = dsh_time("call", "last", "read", "--enable", "x")
+    assert result.exit_code == 2
+    assert result.stderr == ("Error: No such option '--enable'. It stands before the command: `dsh-time --enable …`.\n")
+    assert "It stands before" not in dsh_time("call", "last", "read", "--frobnicate").stderr
+
+
+def test_a_logged_traceback_keeps_its_lines_and_each_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
+    end = log_to_stderr(2)
+    try:
+        raise LookupError("one\nwarning: two\x1b[2J")
+    except LookupError as error:
+        logging.getLogger("plugin").debug("it\nfailed", exc_info=error)
+    finally:
+        end()
+    [first, second, *_, last_but_one, last] = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("debug: it failed", "  Traceback (most recent call last):")
+    assert (last_but_one, last) == ("  LookupError: one", "  warning: two\\x1b[2J")
 
 
 @pytest.mark.process
