@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from dsh_time.errors import DeploymentError
+from dsh_time.errors import StarterFileError
 from dsh_time.problems import Keys, Problem, format_path, is_secret
 from dsh_time.yaml_reader import Node, plain
 
@@ -106,7 +106,8 @@ def init_text() -> str:
     """
     return """\
 # dsh-time: what runs in this deployment. YAML 1.2.
-# Take the # off a setting to change it; the values shown are the defaults.
+# Take the # off a setting, and off the key it stands under, to change it. The values shown are the
+# defaults, but for the last one.
 # `dsh-time config` prints what applies and where each value comes from.
 
 # Plugins, in the order in which they run. A list here replaces the one of the layers below;
@@ -125,6 +126,7 @@ def init_text() -> str:
 #      fineIntervalMs: 0
 #      counterNotice: inject
 #      weekday: false
+#      # timeZone: Asia/Shanghai  for all sessions; without it, the zone that a prompt came with
 
 # The model: a provider and its settings. Keys and addresses (apiKey, apiKeyEnv, baseUrl) are read from
 # the user config file or a file given with --config, never from ./dsh-time.yaml.
@@ -144,7 +146,8 @@ def init_text() -> str:
 #  argumentBytes: 262144
 #  slowHookMs: 50
 
-# Where session logs are kept. A relative path starts at this file.
+# Where session logs are kept, if not in the system's folder for a user's data. A relative path starts at
+# this file.
 #sessions:
 #  root: ./sessions
 """
@@ -154,7 +157,7 @@ def write_init(path: Path) -> None:
     """Write the starter file, readable by its owner alone (a key may be put into it). Makes the folder where
     there is none.
 
-    Raises DeploymentError when something stands at `path` already, which is left as it is, or when it cannot
+    Raises StarterFileError when something stands at `path` already, which is left as it is, or when it cannot
     be written.
     """
     try:
@@ -163,6 +166,6 @@ def write_init(path: Path) -> None:
         with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(init_text())
     except FileExistsError:
-        raise DeploymentError((Problem((), "exists already and is left as it is", place=str(path)),)) from None
+        raise StarterFileError((Problem((), "exists already and is left as it is", place=str(path)),)) from None
     except OSError as error:
-        raise DeploymentError((Problem((), f"cannot be written: {error.strerror}", place=str(path)),)) from error
+        raise StarterFileError((Problem((), f"cannot be written: {error.strerror}", place=str(path)),)) from error

@@ -5,7 +5,8 @@
     DshTimeError
     ├── SettingsError                 what a person set is wrong; has `problems`, all of them
     │   ├── StructureError            data does not fit a class (a plugin's config, a provider's settings)
-    │   └── DeploymentError           the deployment's files, patches, --enable or --disable
+    │   ├── DeploymentError           the deployment's files, patches, --enable or --disable
+    │   └── StarterFileError          `init` could not write its file
     ├── PluginLoadError               enabled plugins cannot be loaded; has `problems`, all of them
     ├── UnknownProvider               no plugin offers that model provider
     ├── ModelNotReady                 the model's provider cannot make it: its key is missing, for one
@@ -76,6 +77,13 @@ class DeploymentError(SettingsError):
     """The deployment cannot be used. The problems name file, line and column where they are known."""
 
     title = "the deployment cannot be used"
+
+
+@attrs.define
+class StarterFileError(SettingsError):
+    """The file that `init` writes could not be written. A file that stands there already is left as it is."""
+
+    title = "no starter file was written"
 
 
 @attrs.define

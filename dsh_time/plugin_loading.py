@@ -113,7 +113,8 @@ def _one_of(sources: Sequence[PluginSource]) -> PluginSource:
             first, problem=f"its messages would pass for the host's own, whose source is {first.name!r}"
         )
     if _normalized(first.name) != _normalized(first.distribution):
-        return attrs.evolve(first, problem="a plugin's entry point must be called like its distribution")
+        message = f"its entry point must be called like its distribution, {first.distribution}"
+        return attrs.evolve(first, problem=message)
     return first
 
 

@@ -197,7 +197,7 @@ def _class_hook(cls: Any, converter: Converter) -> _Hook:
 
     def hook(data: object, _: Any) -> object:
         if not isinstance(data, Mapping):
-            _refuse("a mapping", data)
+            _refuse(f"a mapping like {{{next(iter(fields))}: …}}" if fields else "a mapping", data)
         failures: list[Exception] = []
 
         def fail(key: str, error: Exception) -> None:

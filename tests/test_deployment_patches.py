@@ -159,7 +159,7 @@ def test_a_layer_given_as_a_patch_and_a_patch_given_as_a_layer_say_which_option_
     assert refusals(project_file=patch) == ["p.yaml:1:1: is a list, which is a patch: give it with --patch"]
     assert refusals(patches=[layer]) == ["--patch l.yaml:1:1: is a mapping, which is a layer: give it with --config"]
     assert refusals(patches=[word]) == ["--patch w.yaml:1:1: a patch must be a list, not 'word'"]
-    assert refusals(config_file=word) == ["w.yaml:1:1: must be a mapping, not 'word'"]
+    assert refusals(config_file=word) == ["w.yaml:1:1: must be a mapping like {plugins: …}, not 'word'"]
 
 
 # --enable and --disable

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dsh_time.deployment import load_deployment
 from dsh_time.deployment_text import Setting, explain, init_text, render, write_init
-from dsh_time.errors import DeploymentError
+from dsh_time.errors import StarterFileError
 from dsh_time.yaml_reader import BUILT_IN, Origin, make_node, plain, read_yaml
 
 
@@ -134,7 +134,8 @@ def test_the_starter_file_changes_nothing() -> None:
 
 
 def test_the_starter_file_says_the_defaults() -> None:
-    content = re.sub(r"(?m)^#(?! |$)", "", init_text()).replace("  root: ./sessions\n", "")
+    content = re.sub(r"(?m)^#(?! \S|$)", "", init_text()).replace("  root: ./sessions\n", "")  # `# Text` stays
+    assert "\n  maxSteps: 50\n" in content
     deployment = load_deployment(project_file=_write("dsh-time.yaml", content))
     default = load_deployment()
     assert (deployment.limits, deployment.model) == (default.limits, default.model)
@@ -151,17 +152,17 @@ def test_init_writes_the_starter_file_for_its_owner_alone_and_makes_the_folder(t
 
 def test_init_leaves_what_is_there(tmp_path: Path) -> None:
     path = _write("dsh-time.yaml", "mine")
-    with pytest.raises(DeploymentError, match=r"dsh-time.yaml: exists already and is left as it is"):
+    with pytest.raises(StarterFileError, match=r"dsh-time.yaml: exists already and is left as it is"):
         write_init(path)
     assert path.read_text() == "mine"
     link = tmp_path / "link.yaml"
     link.symlink_to("elsewhere.yaml")
-    with pytest.raises(DeploymentError, match="exists already"):
+    with pytest.raises(StarterFileError, match="exists already"):
         write_init(link)
     assert not (tmp_path / "elsewhere.yaml").exists()
 
 
 def test_init_says_why_it_cannot_write(tmp_path: Path) -> None:
     _write("file", "")
-    with pytest.raises(DeploymentError, match="cannot be written: Not a directory"):
+    with pytest.raises(StarterFileError, match="cannot be written: Not a directory"):
         write_init(tmp_path / "file" / "below" / "x.yaml")

@@ -267,7 +267,7 @@ def test_statuses(site: Path, install: Install) -> None:
     assert reasons["dsh-c"] == "dsh_c:Sample cannot be imported: RuntimeError: no luck"
     assert reasons["dsh-d"].startswith("the tool 'read' is offered by plugin dsh-a (distribution dsh-a 2.0) too")
     assert reasons["dsh-missing"] == "pip install dsh-missing"
-    assert reasons["dsh-f"] == "a plugin's entry point must be called like its distribution"
+    assert reasons["dsh-f"] == "its entry point must be called like its distribution, evil"
     assert plugins.statuses()[1].hooks == ("system_prompt_section", "register_tools")
 
 

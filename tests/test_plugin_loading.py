@@ -53,7 +53,7 @@ def test_an_entry_point_that_is_not_called_like_its_distribution(site: Path, ins
     with pytest.raises(PluginLoadError) as caught:
         load(site)
     assert str(caught.value).endswith(
-        "plugin dsh-sample (distribution evil 1.0): a plugin's entry point must be called like its distribution"
+        "plugin dsh-sample (distribution evil 1.0): its entry point must be called like its distribution, evil"
     )
     assert "evil" not in sys.modules
 
