@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 _MOST_FIRES = 1000
 
 
-@click.command("cron", short_help="Say when a cron expression fires.")
+# Unknown options are arguments: an expression may begin with a minus, and is then refused with its reason.
+@click.command(
+    "cron", short_help="Say when a cron expression fires.", context_settings={"ignore_unknown_options": True}
+)
 @click.argument("expression")
 @click.option("--zone", "zone_name", metavar="ZONE", help="IANA zone it is read in (default: this machine's).")
 @click.option("--after", metavar="TIME", help="ISO time; without an offset it is the zone's own (default: now).")

@@ -38,6 +38,15 @@ def test_the_fires_for_a_person() -> None:
     assert "either of them" in result.stderr
 
 
+def test_an_expression_that_begins_with_a_minus_is_no_option() -> None:
+    """It is refused like any other bad expression; a misspelt option is still a usage error."""
+    result = run("-5 * * * *", "--json")
+    assert (result.exit_code, list(json.loads(result.stdout))) == (1, ["refused"])
+    result = run("@daily", "--jsn")
+    assert result.exit_code == 2
+    assert "--jsn" in result.stderr
+
+
 def test_five_fires_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without options: the next five in this process's zone."""
     monkeypatch.setattr("dsh_time_reminder.commands.process_zone", lambda: "Asia/Tokyo")
