@@ -24,6 +24,7 @@ from dsh_hookspecs.timefmt import (
     instant_at,
     load_zone,
     local_time,
+    local_zone_name,
     suggest_zones,
     zone_names,
 )
@@ -225,6 +226,41 @@ def test_a_duration_says_its_seconds(milliseconds: int) -> None:
     assert (hours < 24, minutes < 60, seconds < 60) == (True, True, True)
     assert ((days * 24 + hours) * 60 + minutes) * 60 + seconds == max(milliseconds, 0) // 1000
     assert text == "0s" or "0" not in [number for number in match.groups() if number]
+
+
+@pytest.mark.parametrize("prefix", ["", ":"])
+def test_tz_names_the_zone_of_the_process(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    """Every zone name is taken from TZ, with the colon that POSIX allows too, whatever the system's setting."""
+    found = {}
+    for name in zone_names():
+        monkeypatch.setenv("TZ", prefix + name)
+        found[name] = local_zone_name()
+    assert found == {name: name for name in zone_names()}
+
+
+@pytest.mark.parametrize("tz", [None, "", "Asia/Shangai", "EST5EDT,M3.2.0,M11.1.0", "posix/UTC", "Factory"])
+def test_without_a_name_in_tz_the_system_names_the_zone(monkeypatch: pytest.MonkeyPatch, tz: str | None) -> None:
+    """A TZ that is no name, or none at all: what tzlocal finds."""
+    if tz is None:
+        monkeypatch.delenv("TZ", raising=False)
+    else:
+        monkeypatch.setenv("TZ", tz)
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Asia/Tokyo")
+    assert local_zone_name() == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize("found", [None, "localtime", "posix/UTC", "GMT Standard Time", OSError("two settings")])
+def test_a_machine_whose_zone_has_no_known_name(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
+    """What tzlocal cannot tell, or names otherwise than the zone data does, is None."""
+
+    def name() -> object:
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.delenv("TZ", raising=False)
+    monkeypatch.setattr("tzlocal.get_localzone_name", name)
+    assert local_zone_name() is None
 
 
 @given(st.text(max_size=400))

@@ -1,4 +1,4 @@
-"""What `run` and `chat` share: the options that choose session and plugins, and the user's time zone."""
+"""What `run` and `chat` share: the options that choose session and plugins."""
 
 from __future__ import annotations
 
@@ -47,21 +47,3 @@ def open_agent(harness: Harness, session_id: str | None, newest: bool) -> Agent:
     session_id = find_session(harness.store, session_id)
     with reading(harness.store.directory(session_id), "Opening") as io:
         return harness.open(session_id, io=io)
-
-
-def client_time_zone() -> str | None:
-    """Return the IANA zone of this machine's user, None when it cannot be told or is none that we know."""
-    import warnings
-
-    import tzlocal
-
-    from dsh_hookspecs.timefmt import BadZone, load_zone
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about settings of the system that contradict each other
-            return load_zone(tzlocal.get_localzone_name()).key
-    except BadZone:
-        return None
-    except Exception:  # tzlocal reads files of the system and raises whatever they lead to
-        return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .agents import agent_options, check_session_options, client_time_zone, open_agent
+from .agents import agent_options, check_session_options, open_agent
 from .invocation import Invocation, pass_invocation
 from .output import note
 
@@ -42,9 +42,11 @@ def chat(
 
 
 async def _chat(harness: Harness, session_id: str | None, newest: bool, history_file: Path) -> None:
+    from dsh_hookspecs.timefmt import local_zone_name
+
     from .chat_loop import Chat, open_history
 
     async with harness:
         agent = open_agent(harness, session_id, newest)
-        await Chat(harness, agent, client_time_zone(), open_history(history_file)).run()
+        await Chat(harness, agent, local_zone_name(), open_history(history_file)).run()
         note(f"Session {agent.id}; to go on: --session {agent.id}")

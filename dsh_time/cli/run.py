@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .agents import agent_options, check_session_options, client_time_zone, open_agent
+from .agents import agent_options, check_session_options, open_agent
 from .exit_codes import ExitCode
 from .invocation import Invocation, pass_invocation
 from .output import note, say_json
@@ -76,6 +76,8 @@ def run(
 async def _run(
     harness: Harness, session_id: str | None, newest: bool, prompt: str, view: TurnView
 ) -> tuple[str, TurnResult]:
+    from dsh_hookspecs.timefmt import local_zone_name
+
     from .waiting import waiting_line
 
     async with harness:
@@ -94,7 +96,7 @@ async def _run(
 
         agent.subscribe(listen)
         with waiting_line() as waiting, _interrupts(agent):
-            result = await agent.prompt(prompt, client_time_zone=client_time_zone())
+            result = await agent.prompt(prompt, client_time_zone=local_zone_name())
     if failures:
         raise failures[0]
     return agent.id, result

@@ -122,6 +122,28 @@ def _read_zone(name: str) -> ZoneInfo:
         return ZoneInfo.from_file(data, key=name)
 
 
+def local_zone_name() -> str | None:
+    """The name of this process's zone, from `TZ`, else the system's setting; None when `load_zone` takes no such name.
+
+    `tzlocal` finds it, unless `TZ` is such a name itself: it passes over some of them, like Antarctica/Troll and GMT.
+    """
+    import os
+    import warnings
+
+    given = os.environ.get("TZ", "").removeprefix(":")
+    if given in zone_names():
+        return given
+    import tzlocal
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about settings of the system that contradict each other
+            found: str | None = tzlocal.get_localzone_name()
+    except Exception:  # it reads files of the system, and raises whatever they lead to
+        return None
+    return found if found in zone_names() else None
+
+
 def suggest_zones(name: str) -> list[str]:
     """Up to three zone names that `name` may be a misspelling of, best first (1 ms, so for messages only)."""
     from difflib import get_close_matches

@@ -26,7 +26,6 @@ from dsh_hookspecs import (
     UserMessage,
     hookimpl,
 )
-from dsh_time.cli.agents import client_time_zone
 from dsh_time.models.scripted import Answer, ScriptedModel, call, deltas, fail, finish, pause, reason, say, truncated
 
 from ..kit import Clock, payloads, source_of, types
@@ -291,15 +290,8 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_session_can_be_continued(
 def test_the_zone_of_the_machine_goes_with_the_prompt_if_it_is_one_that_everybody_knows(
     dsh_time: CommandLine, monkeypatch: pytest.MonkeyPatch, found: str | None, zone: str | None
 ) -> None:
+    monkeypatch.delenv("TZ", raising=False)
     monkeypatch.setattr(tzlocal, "get_localzone_name", lambda: found)
     dsh_time("run", "hi")
     said = [message for message in payloads(only_session(dsh_time), UserMessage) if message.source["kind"] == "user"]
     assert [message.source.get("clientTimeZone") for message in said] == [zone]
-
-
-def test_a_machine_that_does_not_know_its_zone_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def confused() -> str:
-        raise OSError("conflicting settings")
-
-    monkeypatch.setattr(tzlocal, "get_localzone_name", confused)
-    assert client_time_zone() is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import frozen
 
-from dsh_hookspecs.timefmt import epoch_ms, load_zone, zone_names
+from dsh_hookspecs.timefmt import epoch_ms, load_zone, local_zone_name
 
 from .cron import Cron, parse_cron
 from .fires import newest_fire
@@ -66,13 +66,7 @@ def zone_in_force(configured: str | None, state: TimeState, process: Callable[[]
 @cache
 def process_zone() -> str:
     """The zone of this process (`TZ`, else the system's setting); UTC when it has no name that `load_zone` takes."""
-    import tzlocal
-
-    try:
-        name: str | None = tzlocal.get_localzone_name()
-    except Exception:  # ZoneInfoNotFoundError, but also what odd files below /etc make it raise
-        return "UTC"
-    return name if name in zone_names() else "UTC"
+    return local_zone_name() or "UTC"
 
 
 def due(state: TimeState, cadence: Cadence, zone: ZoneInfo, step: int, now: datetime) -> Due | None:
