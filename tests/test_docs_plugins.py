@@ -113,6 +113,15 @@ def test_the_pages_test_passes(house: Path) -> None:
     assert "dsh_house" in sys.modules
 
 
+def test_the_pages_tests_of_a_fold_and_a_step_pass(site: Path) -> None:
+    (site / "dsh_counting.py").write_text(block("python", "class Counting:"), encoding="utf-8")
+    importlib.invalidate_caches()
+    scope: dict[str, Any] = {}
+    exec(block("python", "def test_failures_are_told"), scope)
+    scope["test_a_failed_call_is_counted"]()
+    scope["test_failures_are_told"]()
+
+
 def test_the_pages_tool_works(site: Path) -> None:
     (owned,) = plugin(site, "Weather").tools
     context = ToolContext(CALL, Session(), datetime(2026, 7, 14, tzinfo=UTC))
