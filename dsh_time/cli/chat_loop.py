@@ -14,6 +14,7 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.search import stop_search
 from rich.cells import chop_cells
@@ -170,6 +171,10 @@ class Chat:
                 self._cancelled = True
             else:
                 event.current_buffer.reset()
+
+        @keys.add(Keys.Vt100MouseEvent)
+        def _(event: KeyPressEvent) -> None:
+            """Take nothing for a click: the library's own binding fails at colours in text that is pasted plainly."""
 
         return keys
 

@@ -231,6 +231,14 @@ async def test_ctrl_c_while_the_history_is_searched_leaves_the_search(tmp_path: 
     assert [prompt.text for prompt in payloads(tmp_path / "one", UserMessage)] == ["yes"]
 
 
+async def test_colours_in_text_that_is_pasted_plainly_do_not_stop_the_chat(tmp_path: Path) -> None:
+    """Terminals without bracketed paste send them as keys, and they look like a click that says no place."""
+    async with conversation(tmp_path, say("done")) as talk:
+        talk.type("a\x1b[31mred")
+        await talk.screen.until("done")
+    assert talk.model.requests[0].request.messages[-1].text == "ared"
+
+
 async def test_leaving_cancels_the_turn_that_runs(tmp_path: Path) -> None:
     reached = asyncio.Event()
     async with conversation(tmp_path, say("as far as") + pause(asyncio.Event(), reached)) as talk:
