@@ -124,11 +124,22 @@ class Deployment:
         Raises DeploymentError.
         """
         problems: list[Problem] = []
-        tree = _switch(self.tree, enable, disable, installed, problems)
-        check_entries(tree, problems)
-        if problems:
-            raise DeploymentError(tuple(problems))
-        return _deployment(tree)
+        return _checked(_switch(self.tree, enable, disable, installed, problems), problems)
+
+    def without(self, words: Sequence[str], *, installed: Collection[str] = ()) -> Deployment:
+        """Return the deployment without what `words` name, or with an empty word without any plugin, as by
+        `--no-plugins`.
+
+        Raises DeploymentError.
+        """
+        problems: list[Problem] = []
+        tree = self.tree
+        switches = [(word, f"--no-plugins={word}") for word in words if word]
+        if "" in words:
+            switches = [(entry.id, "--no-plugins") for entry in self.plugins]
+        for word, place in switches:
+            tree = apply_switch(tree, word, installed, problems, disabled=True, place=place)
+        return _checked(tree, problems)
 
     def explain(self) -> tuple[Setting, ...]:
         """Return every value that applies with its path and where it was said; secrets are hidden."""
@@ -194,7 +205,10 @@ def load_deployment(
     tree = choose_model(tree, model, problems)
     if not problems:
         tree = enable_provider(tree, nearest(tree, ("model",)), installed)
-    tree = _switch(tree, enable, disable, installed, problems)
+    return _checked(_switch(tree, enable, disable, installed, problems), problems)
+
+
+def _checked(tree: Node, problems: list[Problem]) -> Deployment:
     check_entries(tree, problems)
     if problems:
         raise DeploymentError(tuple(problems))

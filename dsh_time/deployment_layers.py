@@ -160,14 +160,16 @@ def _change(entries: list[Node], change: Node, keys: Keys, problems: list[Proble
         entries[index] = merge(entries[index], attrs.evolve(change, value=given))
 
 
-def apply_switch(tree: Node, word: str, installed: Collection[str], problems: list[Problem], *, disabled: bool) -> Node:
-    """Return the tree with one `--enable WORD` or `--disable WORD` applied.
+def apply_switch(
+    tree: Node, word: str, installed: Collection[str], problems: list[Problem], *, disabled: bool, place: str = ""
+) -> Node:
+    """Return the tree with one `--enable WORD` or `--disable WORD` applied; `place` if it was said in other words.
 
     The word is an entry's id, else an entry's name, else (enable only) an installed plugin's name, which is
     then added; a name may stand without `dsh-`. To disable an installed plugin that is not listed changes
     nothing.
     """
-    origin = Origin(f"--{'disable' if disabled else 'enable'} {word}")
+    origin = Origin(place or f"--{'disable' if disabled else 'enable'} {word}")
     entries = list(entries_of(tree))
     names = (word, _PREFIX + word)
     found = [_find(entries, "id", word), *(_find(entries, "name", name) for name in names)]

@@ -71,9 +71,7 @@ class Invocation:
             disable=self.disable,
             installed=self.sources,
         )
-        without_all = "" in self.without
-        words = [entry.id for entry in deployment.plugins] if without_all else self.without
-        return deployment.switched(disable=words, installed=self.sources)
+        return deployment.without(self.without, installed=self.sources)
 
     @property
     def store(self) -> Store:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -306,6 +307,13 @@ def test_a_plugin_cannot_take_the_name_of_a_command(dsh_time: CommandLine) -> No
     result = line("--help")
     assert result.exit_code == 0
     assert "which there is already" in result.stderr
+
+
+def test_what_no_plugins_says_is_told_in_its_own_words(dsh_time: CommandLine, install: Callable[..., None]) -> None:
+    install("dsh-one")
+    assert "--no-plugins=uno: there is no plugin 'uno'" in dsh_time("--no-plugins=uno", "run", "hi").stderr
+    shown = dsh_time("--no-plugins", "--enable", "one", "config").stdout
+    assert re.search(r"name: dsh-one .*\n    disabled: true +# --no-plugins\n", shown)
 
 
 @pytest.mark.parametrize(
