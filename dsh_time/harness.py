@@ -13,14 +13,16 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+import msgspec
 
 import dsh_time
 from dsh_hookspecs import ChildAnswer, Model, ModelError, ToolError
 
 from .agent import Agent, Runtime
 from .deployment import Deployment
-from .errors import LogError, ModelNotReady, UnknownProvider
+from .errors import LogError, ModelNotReady, UnknownProvider, text_of
 from .folds import ClientZone
 from .lineage import MAX_DEPTH, LineageReader
 from .log import FILES, FileIo, SessionHeader, fork
@@ -31,7 +33,22 @@ from .replay import last_settled_seq
 from .session import Session
 from .store import Store, default_root, new_session_id
 
-WRITER = f"dsh-time {dsh_time.__version__}"
+WRITER: Final = f"dsh-time {dsh_time.__version__}"
+
+#: Bytes of JSON that a model's settings may have in a request's header.
+MAX_CONFIG_BYTES: Final = 65_536
+
+
+def _check_config(model: Model) -> None:
+    """Raise ModelError when a model's `config` cannot be logged with each request's header."""
+    try:
+        config = dict(model.config)
+        logged = msgspec.json.encode(config)
+        is_plain = msgspec.json.decode(logged) == config
+    except Exception as error:  # a provider's property may do anything
+        raise ModelError(f"its config cannot be logged: {type(error).__name__}: {text_of(error)}") from error
+    if not is_plain or len(logged) > MAX_CONFIG_BYTES:
+        raise ModelError(f"its config must be plain JSON values of at most {MAX_CONFIG_BYTES} bytes")
 
 
 def wall_clock_ms() -> int:
@@ -89,9 +106,11 @@ class Harness:
                 raise UnknownProvider(name, sorted({*BUILT_IN, *offered}), self.plugins.advice(name))
             settings = self._deployment.model_settings(provider.settings)
             try:
-                self._model = provider.create(settings)
+                model = provider.create(settings)
+                _check_config(model)
             except ModelError as error:
                 raise ModelNotReady(name, str(error)) from None
+            self._model = model
         return self._model
 
     def create(self, session_id: str | None = None) -> Agent:

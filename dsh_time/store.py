@@ -11,7 +11,7 @@ from attrs import frozen
 
 from dsh_hookspecs.timefmt import instant_at
 
-from .errors import LogError, LogUnreadable, NoSession
+from .errors import LogError, LogUnreadable, NoSession, SessionNotFound
 from .log import SESSION_ID, last_record, read_header, session_directory
 
 _logger: Final = logging.getLogger(__name__)
@@ -65,6 +65,8 @@ class Store:
                 if header.parent_session is not None:
                     continue
                 last = last_record(directory)
+            except SessionNotFound:  # its making was cut short: there is no log
+                continue
             except LogError as error:
                 _logger.warning("Session %s was passed over: %s", session_id, error)
                 continue

@@ -32,6 +32,7 @@ from dsh_time.errors import (
     DeploymentError,
     InvalidSessionId,
     LogPoisoned,
+    ModelNotReady,
     SessionExists,
     SessionLocked,
     SessionNotFound,
@@ -425,3 +426,46 @@ async def test_a_copy_leaves_the_inbox_of_the_original_when_it_is_first_opened(t
     async with make_harness(tmp_path) as harness:
         agent = harness.open("one")
         assert [entry.message.text for entry in agent.session.fold(Inbox).next_step] == ["for the original"]
+
+
+def _raising(config: object) -> Any:
+    def create(settings: object) -> Any:
+        class Odd:
+            @property
+            def config(self) -> object:
+                if isinstance(config, Exception):
+                    raise config
+                return config
+
+        return Odd()
+
+    return create
+
+
+@pytest.mark.parametrize(
+    "config",
+    [None, RuntimeError("oops"), {"a": object()}, {"a": (1,)}, {1: "a"}, {"a": "\ud800"}, {"a": "x" * 70_000}],
+    ids=["none", "raises", "object", "tuple", "key", "surrogate", "large"],
+)
+def test_a_model_whose_settings_cannot_be_logged_is_refused_before_any_session_is_made(
+    tmp_path: Path, config: object
+) -> None:
+    @frozen(eq=False)
+    class Provider:
+        """Offers the model."""
+
+        @hookimpl
+        def register_models(self) -> list[ModelProvider]:
+            return [ModelProvider("odd", Settings, _raising(config))]
+
+    host = PluginHost(odd_deployment(tmp_path), sources={"dsh-odd": source_of("dsh-odd", Provider)})
+    harness = Harness(host.deployment, root=tmp_path / "sessions", plugins=host)
+    with pytest.raises(ModelNotReady, match="The model provider odd is not ready: its config"):
+        harness.create("one")
+    assert not (tmp_path / "sessions").exists()
+
+
+def odd_deployment(root: Path) -> Any:
+    file = root / "odd.yaml"
+    file.write_text("plugins:\n  - name: dsh-odd\nmodel: {provider: odd}\n")
+    return load_deployment(config_file=file, installed=["dsh-odd"])

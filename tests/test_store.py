@@ -90,3 +90,12 @@ def test_sessions_are_kept_with_the_users_data_by_default(monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_root().name == "sessions"
     assert default_root().parent.name == "dsh-time"
+
+
+def test_a_directory_whose_making_was_cut_short_is_passed_over_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cut-short").mkdir()
+    with pytest.raises(NoSession):
+        Store(tmp_path).newest()
+    assert not caplog.text
