@@ -45,12 +45,16 @@ class Received:
 
 @dataclass
 class FakeServer:
-    """Answers each request at `path` with the next of `replies`; what `refuse` finds wrong with it is a 400 instead."""
+    """Answers each request at `path` with the next of `replies`; what `refuse` finds wrong with it is a 400 instead.
+
+    One whose body was given to `expect` gets the reply that was given with it.
+    """
 
     path: str
     refuse: Callable[[Any], str | None]
     error: Callable[[str], object]
     replies: deque[Reply] = field(default_factory=deque)
+    expected: dict[bytes, deque[Reply]] = field(default_factory=dict)
     requests: list[Received] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     asked: threading.Event = field(default_factory=threading.Event)
@@ -61,8 +65,13 @@ class FakeServer:
         """Forget what was, and answer with `replies`."""
         self.replies = deque(replies)
         self.requests, self.refusals = [], []
+        self.expected = {}
         self.asked.clear()
         self.client_gone.clear()
+
+    def expect(self, body: bytes, reply: Reply) -> None:
+        """Answer the next request of exactly these bytes with `reply`, whatever comes before it."""
+        self.expected.setdefault(body, deque()).append(reply)
 
     async def _answer(self, request: Request) -> Response:
         body = await request.body()
@@ -71,7 +80,7 @@ class FakeServer:
         if (wrong := self.refuse(json.loads(body))) is not None:
             self.refusals.append(wrong)
             return JSONResponse(self.error(wrong), status_code=400)
-        return _Scripted(self.replies.popleft(), self.client_gone)
+        return _Scripted(self.expected.get(body, self.replies).popleft(), self.client_gone)
 
     @contextmanager
     def running(self) -> Iterator[FakeServer]:
