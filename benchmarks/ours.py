@@ -57,15 +57,16 @@ class CountedSyncs(FileIo):
 class InstantModel:
     """Asks for the tool after a user's message and answers in text after a tool's; `with_tool` off: in text at once.
 
-    `delay_s` is how long an answer takes.
+    `delay_s` is how long an answer takes, `query_length` how long the query is that the tool is called with.
     """
 
     config: Mapping[str, object] = {"provider": "instant", "model": "instant"}
 
-    def __init__(self, *, with_tool: bool = True, delay_s: float = 0) -> None:
+    def __init__(self, *, with_tool: bool = True, delay_s: float = 0, query_length: int = 288) -> None:
         self._turn = 0
         self._with_tool = with_tool
         self._delay_s = delay_s
+        self._query_length = query_length
 
     async def stream(self, request: ModelRequest, /) -> AsyncIterator[ModelDelta]:
         """Answer without looking further than at the last message."""
@@ -76,7 +77,8 @@ class InstantModel:
             yield Finished("end")
         else:
             self._turn += 1
-            yield ToolCallDelta(0, "search", msgspec.json.encode({"query": workload.query(self._turn)}).decode())
+            query = workload.query(self._turn)[: self._query_length]
+            yield ToolCallDelta(0, "search", msgspec.json.encode({"query": query}).decode())
             yield Finished("tool-calls")
 
     async def close(self) -> None:

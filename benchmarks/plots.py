@@ -11,6 +11,7 @@ from report import Figure, Plot
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "dsh-time"  # the same ids each time
+mpl.rcParams["svg.fonttype"] = "none"  # text stays text
 
 from matplotlib import pyplot  # noqa: E402 the backend is chosen first
 

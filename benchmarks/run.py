@@ -58,8 +58,17 @@ def main() -> None:
         for name in options.only or QUESTIONS:
             if (found := import_module(f"questions.{name}").measure(processes)) is not None:
                 results[name] = found
-    (options.out / "results.json").write_text(json.dumps(results) + "\n", "utf-8")
+    (options.out / "results.json").write_text(json.dumps(_rounded(results)) + "\n", "utf-8")
     report(results, options.out, with_plots=not options.no_plots)
+
+
+def _rounded(value: Any) -> Any:
+    """Leave five significant digits of each number, which is more than any measurement has."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def report(results: dict[str, Any], out: Path, *, with_plots: bool) -> None:

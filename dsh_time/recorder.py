@@ -26,6 +26,11 @@ class OpenTurns:
 
     count: int = 0
 
+    @property
+    def several(self) -> bool:
+        """Whether more than one is open."""
+        return self.count > 1
+
 
 @define
 class Recorder:
@@ -49,7 +54,7 @@ class Recorder:
 
     async def sync(self) -> None:
         """Wait until everything appended is durable."""
-        if self.open_turns.count > 1:
+        if self.open_turns.several:
             await in_thread(self.session.sync)
         else:
             self.session.sync()

@@ -1,7 +1,8 @@
-"""Many sessions in one process: `python -m cells.sessions ROOT SESSIONS TURNS sync|nosync`.
+"""Many sessions in one process: `python -m cells.sessions ROOT SESSIONS TURNS PAUSE_S sync|nosync`.
 
-All sessions are open and run turns one after the other without a pause, with a model that takes 200 ms for each of a
-turn's two answers; their beginnings are spread over one turn. Harness time is what a turn takes beyond the 400 ms.
+All sessions are open and run turns one after the other, with so many seconds on average between two (from none to twice
+as many, evenly distributed), and a model that takes 200 ms for each of a turn's two answers; their beginnings are
+spread. Harness time is what a turn takes beyond the 400 ms.
 Prints ms of harness time for each turn, turns per second, memory and descriptors per session, and what closing and
 reopening an idle session costs.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
 import resource
 import sys
 import time
@@ -19,16 +21,28 @@ from pathlib import Path
 import workload
 from driver import emit, resident
 from dsh_time.log import FILES
+from dsh_time.recorder import OpenTurns
 from ours import Bench, InstantModel, NoSync
 
 MODEL_S = 0.2
 REQUESTS_PER_TURN = 2
 
 
-async def run(root: Path, sessions: int, turns: int, *, sync: bool) -> None:
+class NoThreads(OpenTurns):
+    """Lets every session sync inline: threads are for waiting, and without syncs there is nothing to wait for."""
+
+    @property
+    def several(self) -> bool:
+        """Never."""
+        return False
+
+
+async def run(root: Path, sessions: int, turns: int, pause_s: float, *, sync: bool) -> None:
     """Measure."""
     model = InstantModel(delay_s=MODEL_S)
     harness = Bench(root, FILES if sync else NoSync(), model).harness()
+    if not sync:
+        harness._open_turns = NoThreads()
     warm = harness.create("warm")
     await warm.prompt(workload.question(0))
     gc.collect()
@@ -38,11 +52,13 @@ async def run(root: Path, sessions: int, turns: int, *, sync: bool) -> None:
     taken: list[float] = []
 
     async def user(number: int) -> None:
-        await asyncio.sleep(number / sessions * MODEL_S * REQUESTS_PER_TURN)
+        chance = random.Random(number)
+        await asyncio.sleep(number / sessions * (MODEL_S * REQUESTS_PER_TURN + pause_s))
         for turn in range(turns):
             began = time.perf_counter()
             await agents[number].prompt(workload.question(turn))
             taken.append((time.perf_counter() - began - MODEL_S * REQUESTS_PER_TURN) * 1000)
+            await asyncio.sleep(chance.uniform(0, 2 * pause_s))
 
     used, started = time.process_time(), time.perf_counter()
     await asyncio.gather(*map(user, range(sessions)))
@@ -72,4 +88,5 @@ def _descriptors() -> int:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sync=sys.argv[4] == "sync"))
+    root, sessions, turns, pause_s, mode = sys.argv[1:]
+    asyncio.run(run(Path(root), int(sessions), int(turns), float(pause_s), sync=mode == "sync"))

@@ -23,7 +23,7 @@ class Ours:
 
     io: FileIo = FILES
     installed: tuple[str, ...] = ()
-    with_tool: bool = True
+    model: ours.InstantModel = field(factory=ours.InstantModel)
     _harness: Harness = field(init=False)
 
     async def seed(self, root: Path, messages: int) -> None:
@@ -32,8 +32,7 @@ class Ours:
 
     async def open(self, root: Path) -> Turn:
         """Open the session."""
-        model = ours.InstantModel(with_tool=self.with_tool)
-        self._harness = ours.Bench(root, self.io, model, self.installed).harness()
+        self._harness = ours.Bench(root, self.io, self.model, self.installed).harness()
         agent = self._harness.open(ours.SESSION)
 
         async def turn(number: int) -> None:
@@ -94,7 +93,8 @@ VARIANTS: dict[str, Callable[[], Contender]] = {
     "written": lambda: Ours(ours.NoSync()),
     "synced": Ours,
     "reminder": lambda: Ours(ours.NoSync(), ("dsh-time-reminder",)),
-    "plain": lambda: Ours(ours.NoSync(), with_tool=False),
+    "plain": lambda: Ours(ours.NoSync(), model=ours.InstantModel(with_tool=False)),
+    "short-query": lambda: Ours(ours.NoSync(), model=ours.InstantModel(query_length=28)),
     "floor": Floor,
     "floor-synced": lambda: Floor(barriers=True),
 }

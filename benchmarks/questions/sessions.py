@@ -7,16 +7,20 @@ from typing import Any
 from processes import Processes
 from report import Answer, Bar, Plot, Table, figure, percentile, short
 
+#: Seconds between two turns of a session: none, and so many that each starts about one turn a second.
+_PAUSES = {"turn after turn": 0, "a turn a second": 0.6}
+
 
 def measure(processes: Processes) -> dict[str, Any]:
-    """Return the two cases."""
+    """Return the four cases."""
     plan = processes.plan
-    cases = {"without sync": ("nosync", plan.sessions[0]), "with sync": ("sync", plan.sessions[1])}
+    modes = {"without sync": ("nosync", plan.sessions[0]), "with sync": ("sync", plan.sessions[1])}
     return {
-        f"{count:,} sessions {name}": processes.ours(
-            "cells.sessions", processes.folder("sessions"), count, plan.session_turns, mode
+        f"{count:,} sessions {name}, {pace}": processes.ours(
+            "cells.sessions", processes.folder("sessions"), count, plan.session_turns, pause_s, mode
         )
-        for name, (mode, count) in cases.items()
+        for name, (mode, count) in modes.items()
+        for pace, pause_s in _PAUSES.items()
     }
 
 

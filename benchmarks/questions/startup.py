@@ -23,7 +23,7 @@ _IMPORTS = {
 
 
 def measure(processes: Processes) -> dict[str, Any]:
-    """Return ms and peak resident memory (bytes) of each command, taken in turns."""
+    """Return ms, ms of processor time, and peak resident memory (bytes) of each command, taken in turns."""
     python = Path(sys.executable)
     script = python.parent / "dsh-time"
     commands: dict[str, list[str | Path]] = {
@@ -37,17 +37,16 @@ def measure(processes: Processes) -> dict[str, Any]:
     if processes.peers_wanted:
         for name, statement in _IMPORTS.items():
             commands[f"import {name}"] = [processes.peer(name), "-c", statement]
-    found: dict[str, Any] = {name: {"ms": [], "memory": []} for name in commands}
+    found: dict[str, Any] = {name: {"ms": [], "cpu": [], "memory": []} for name in commands}
     processes.say("start-up of " + ", ".join(commands))
     for _ in range(processes.plan.reads):
         for name, command in commands.items():
-            milliseconds, memory = _started(command, processes.work)
-            found[name]["ms"].append(milliseconds)
-            found[name]["memory"].append(memory)
+            for what, value in _started(command, processes.work).items():
+                found[name][what].append(value)
     return found
 
 
-def _started(command: list[str | Path], folder: Path) -> tuple[float, int]:
+def _started(command: list[str | Path], folder: Path) -> dict[str, float]:
     started = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -57,15 +56,16 @@ def _started(command: list[str | Path], folder: Path) -> tuple[float, int]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} ended with {process.returncode}")
-    return taken, usage.ru_maxrss * 1024
+    return {"ms": taken, "cpu": (usage.ru_utime + usage.ru_stime) * 1000, "memory": usage.ru_maxrss * 1024}
 
 
 def answers(results: dict[str, Any]) -> list[Answer]:
     """Return the one answer."""
     took: dict[float | str, Figure] = {name: figure(values["ms"]) for name, values in results.items()}
     memory = {name: figure([value / 1e6 for value in values["memory"]]) for name, values in results.items()}
-    rows = [[name, str(took[name]), str(memory[name])] for name in results]
-    table = Table("Starting a process", ["", "ms", "peak resident MB"], rows)
+    used = {name: figure(values["cpu"]) for name, values in results.items()}
+    rows = [[name, str(took[name]), str(used[name]), str(memory[name])] for name in results]
+    table = Table("Starting a process", ["", "ms", "ms of processor time", "peak resident MB"], rows)
     bars = [
         Bar(f"{name}, over the bare interpreter (ms)", took[name].median - took[BARE].median, limit)
         for name, limit in ((VERSION, 120), (RUN, 300))

@@ -81,14 +81,19 @@ def measure(processes: Processes) -> dict[str, Any]:
                 cell["cold"].append(contender.run("cold", processes.copy(source, "cold"))["ms"])
     durable = processes.ours("cells.durable", processes.folder("durable"), plan.turns * 3)
     source = stored[_VARIANTS[OURS][1], max(plan.our_sizes)]
-    plain = processes.ours("cells.turn", "plain", "turns", processes.copy(source, "turns"), plan.turns, plan.seconds)
-    return {"cells": cells, "durable": durable, "plain": plain}
+    others = {
+        variant: processes.ours(
+            "cells.turn", variant, "turns", processes.copy(source, "turns"), plan.turns, plan.seconds
+        )
+        for variant in ("plain", "short-query")
+    }
+    return {"cells": cells, "durable": durable, "others": others}
 
 
 def answers(results: dict[str, Any]) -> list[Answer]:
     """Return the three answers."""
     cells: Cells = results["cells"]
-    return [_turn(cells, results["durable"]), _cold(cells), _disk(cells, results["plain"])]
+    return [_turn(cells, results["durable"]), _cold(cells), _disk(cells, results["others"])]
 
 
 def _figures(cells: Cells, what: str) -> dict[str, dict[float | str, Figure]]:
@@ -158,7 +163,7 @@ def _cold(cells: Cells) -> Answer:
     return Answer("cold", "Cold open plus one turn", [table], plot)
 
 
-def _disk(cells: Cells, plain: dict[str, Any]) -> Answer:
+def _disk(cells: Cells, others: dict[str, Any]) -> Answer:
     kept = {
         name: {size: _per_message(value) for size, value in points.items()}
         for name, points in _figures(cells, "disk").items()
@@ -169,8 +174,11 @@ def _disk(cells: Cells, plain: dict[str, Any]) -> Answer:
         for name in cells
         if name not in (OURS, FLOOR_SYNCED)
     ]
-    without_tool = plain["disk"] / _MESSAGES_WITHOUT_TOOL
-    rows.append(["dsh-time, turns without a tool call", *[""] * (len(sizes) - 1), short(without_tool)])
+    left = [""] * (len(sizes) - 1)
+    rows.append(
+        ["dsh-time, call with 40 characters", *left, short(others["short-query"]["disk"] / workload.MESSAGES_PER_TURN)]
+    )
+    rows.append(["dsh-time, no tool call", *left, short(others["plain"]["disk"] / _MESSAGES_WITHOUT_TOOL)])
     table = Table(
         "Bytes that stay on disk per message of 300 characters",
         ["", *(f"at {size:,} messages" for size in sizes)],
@@ -178,10 +186,7 @@ def _disk(cells: Cells, plain: dict[str, Any]) -> Answer:
     )
     plot = Plot("bytes per message", "stored messages", {name: kept[name] for name in cells if name != OURS})
     largest = kept[DURABLE][max(kept[DURABLE], key=float)]
-    bars = [
-        Bar("bytes on disk per message, turns without a tool call", without_tool, 720),
-        Bar("bytes on disk per message, turns with a tool call", largest.median, 720),
-    ]
+    bars = [Bar("bytes on disk per message", largest.median, 720)]
     return Answer("disk", "Disk per message", [table], plot, bars)
 
 
