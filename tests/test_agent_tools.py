@@ -1,6 +1,7 @@
 """Tool calls: arguments, order, time limits, failures, caps, hooks on results, calls by hand."""
 
 import asyncio
+import gc
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from dsh_hookspecs import (
     ToolResult,
     hookimpl,
 )
+from dsh_time.agent import Agent
 from dsh_time.errors import AgentBusy, WriteFailed
 from dsh_time.log import read_side_file
 from dsh_time.models.scripted import ScriptedModel, call, pause, say
@@ -410,3 +412,25 @@ async def test_a_tool_cannot_be_called_by_hand_while_a_turn_runs(tmp_path: Path)
             await agent.call_tool("tool", "{}")
         release.set()
         await waiting
+
+
+async def test_a_turn_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
+    def body(arguments: Text, context: ToolContext) -> str:
+        return "found"
+
+    async def prompts(agent: Agent, count: int) -> None:
+        for _ in range(count):
+            await agent.prompt("Go")
+
+    turns = 20
+    answers = [call("tool", text="a"), say("ok")] * (turns + 1)
+    async with make_harness(tmp_path, *answers, plugins={"tools": plugin(tool(body))}) as harness:
+        agent = harness.create("one")
+        await prompts(agent, 1)
+        gc.collect()
+        gc.disable()
+        try:
+            await prompts(agent, turns)
+            assert gc.collect() < turns
+        finally:
+            gc.enable()
