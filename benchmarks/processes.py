@@ -94,6 +94,7 @@ class Processes:
         target = self.work / name
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target)
+        os.sync()  # else the first sync that is measured would write the copy
         return target
 
     def folder(self, name: str) -> Path:

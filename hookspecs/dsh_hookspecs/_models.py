@@ -10,6 +10,8 @@ from attrs import frozen
 
 from ._events import ChatMessage, Header, Usage
 
+_encode_lines = msgspec.json.Encoder().encode_lines
+
 StopReason = Literal["end", "tool-calls", "max-tokens", "refusal"]
 
 
@@ -25,8 +27,7 @@ class ModelRequest:
 
         As long as the header and old messages stay, an earlier request is a prefix of a later one, byte for byte.
         """
-        encode = msgspec.json.encode
-        return b"".join(encode(part) + b"\n" for part in (self.header, *self.messages))
+        return _encode_lines([self.header, *self.messages])
 
 
 @frozen
