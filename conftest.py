@@ -28,6 +28,8 @@ OVER_THE_WIRE: Final = {
     "test_golden",
     "test_lineage",
     "test_real_loop",
+    "test_recovery",
+    "test_replay",
     "test_restraint",
     "test_subagents",
 }

@@ -14,12 +14,12 @@ from msgspec import Struct
 from through import render_anthropic, render_openai
 
 from dsh_anthropic import AnthropicSettings
-from dsh_hookspecs import Model, Retrying, TextDelta, Tool, ToolResult, hookimpl
+from dsh_hookspecs import AssistantMessage, Model, Retrying, TextDelta, Tool, ToolResult, hookimpl
 from dsh_openai import OpenAISettings
 from dsh_time.agent import Agent
 from dsh_time.harness import Harness
 from dsh_time.log import verify
-from dsh_time.models.scripted import Answer, call, say
+from dsh_time.models.scripted import Answer, call, reason, say
 from dsh_time.recorder import AgentEvent
 
 from .kit import make_harness, payloads, plugin_host
@@ -130,9 +130,14 @@ async def test_a_connection_cut_after_any_chunk_leaves_a_whole_log(tmp_path: Pat
     for count in range(len(chunks)):
         async with talk(tmp_path / str(count), wire, Reply(chunks[:count], then="cut")) as (_, agent):
             wire.server.replies.append(wire.reply(say("rung, it says")))  # where the answer was complete already
+            heard: list[AgentEvent] = []
+            agent.subscribe(heard.append)
             await agent.prompt("Hi")
             wire.server.replies.clear()
             await usable(wire, agent)
+        came = "".join(event.text for event in heard if isinstance(event, TextDelta))
+        kept = [answer.message.text for answer in payloads(tmp_path / str(count) / "one", AssistantMessage)]
+        assert "".join(kept) == came
 
 
 @pytest.mark.parametrize("junk", [b"data: {not json}\n\n", b"data: [1]\n\n", b"\xff\xfe\n\n", b"<html>log in</html>"])
@@ -197,3 +202,39 @@ async def test_cancelling_at_any_piece_closes_the_connection_and_keeps_what_came
             assert "one two three".startswith(result.text)
             assert await asyncio.to_thread(wire.server.client_gone.wait, 5)
             await usable(wire, agent)
+
+
+async def test_cancelling_before_a_piece_came_closes_the_connection_too(tmp_path: Path, wire: Wire) -> None:
+    """Nothing came at all, or only what says nothing."""
+    for count in range(2):
+        reply = Reply([_nothing(wire)][:count], then="hang")
+        async with talk(tmp_path / str(count), wire, reply) as (_, agent):
+            turn = asyncio.create_task(agent.prompt("Hi"))
+            assert await asyncio.to_thread(wire.server.asked.wait, 5)
+            agent.cancel()
+            assert (await turn).reason.kind == "aborted"
+            assert await asyncio.to_thread(wire.server.client_gone.wait, 5)
+            await usable(wire, agent)
+
+
+def _nothing(wire: Wire) -> bytes:
+    """The beginning of a stream, in which nothing is said yet."""
+    return b": keep-alive\n\n" if wire.render is render_openai else wire.chunks(say("x"))[0]
+
+
+async def test_a_session_that_began_with_one_provider_goes_on_with_the_other(
+    tmp_path: Path, wire: Wire, wire_servers: dict[str, FakeServer]
+) -> None:
+    """What the one gave (reasoning, calls, their ids) is in the history that the other is sent, and takes."""
+    rich = reason("hm") + say("Let me see. ") + call("ring") + call("rang", '{"broken')
+    async with talk(tmp_path, wire, wire.reply(rich), wire.reply(say("Rung."))) as (_, agent):
+        await agent.prompt("Ring")
+        await usable(wire, agent)
+    name, make, render = "anthropic", _anthropic, render_anthropic
+    if wire.render is render_anthropic:
+        name, make, render = "openai", _openai, render_openai
+    server = wire_servers[name]
+    server.reset([Reply(list(render(say("I go on."))))])
+    async with make_harness(tmp_path, model=make(server.url, 30, 0), plugins=plugin_host({"ring": Ring})) as harness:
+        assert (await harness.open("one").prompt("And you?")).text == "I go on."
+    assert server.refusals == []

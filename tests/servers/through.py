@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import groupby
+from typing import Any
 
 import fake_anthropic
 import fake_openai
@@ -18,7 +19,6 @@ from fake_server import FakeServer, Reply
 from dsh_anthropic import AnthropicSettings
 from dsh_hookspecs import (
     Finished,
-    Model,
     ModelDelta,
     ModelRequest,
     ReasoningDelta,
@@ -31,7 +31,7 @@ from dsh_openai import OpenAISettings
 from dsh_time.models.scripted import Answer, Pause, Played, ScriptedModel
 
 
-def _openai(url: str) -> tuple[Model, Callable[[ModelRequest], bytes]]:
+def _openai(url: str) -> tuple[Any, Callable[[ModelRequest], bytes]]:
     from dsh_openai._model import ChatCompletions
     from dsh_openai._wire import Converter
 
@@ -40,7 +40,7 @@ def _openai(url: str) -> tuple[Model, Callable[[ModelRequest], bytes]]:
     return ChatCompletions(settings, endpoint), lambda request: Converter(settings, endpoint.host).body(request)
 
 
-def _anthropic(url: str) -> tuple[Model, Callable[[ModelRequest], bytes]]:
+def _anthropic(url: str) -> tuple[Any, Callable[[ModelRequest], bytes]]:
     from dsh_anthropic._model import Messages
     from dsh_anthropic._wire import Converter
 
@@ -135,7 +135,7 @@ class Wire:
     """A provider: its fake server, what makes its model and a fresh converter, and how an answer is streamed."""
 
     server: Callable[[], FakeServer]
-    connect: Callable[[str], tuple[Model, Callable[[ModelRequest], bytes]]]
+    connect: Callable[[str], tuple[Any, Callable[[ModelRequest], bytes]]]
     render: Callable[[Answer], Iterator[bytes]]
 
     def can(self, answer: Answer) -> bool:
@@ -175,8 +175,8 @@ class Through:
     server: FakeServer
     carried: int = 0
     #: The provider's model that stands behind each scripted one, and how many of its streams are open.
-    _models: dict[ScriptedModel, Model] = field(factory=dict)
-    _open: Counter[Model] = field(factory=Counter)
+    _models: dict[ScriptedModel, Any] = field(factory=dict)
+    _open: Counter[object] = field(factory=Counter)
 
     async def play(self, scripted: ScriptedModel, request: ModelRequest, answer: Answer) -> AsyncIterator[ModelDelta]:
         """Give what comes over the wire, with the script's pauses and errors where it has them.
@@ -201,11 +201,12 @@ class Through:
                 yield delta
                 came += _length(delta)
         finally:
-            await stream.aclose()  # type: ignore[attr-defined]  # it is an async generator
+            await stream.aclose()
             self._open[model] -= 1
             if not self._open[model]:  # not every test closes its model, and each has an event loop of its own
-                await model.close()
-                setattr(model, "_client", None)  # noqa: B010 - not in the protocol
+                client, model._client = model._client, None
+                if client is not None:
+                    await client.close()
         assert not stops
         self.carried += 1
 
