@@ -36,6 +36,7 @@ OVER_THE_WIRE: Final = {
 #: What measures this process, depends on which of two sessions is faster, or is slow and shown by its neighbours too.
 SCRIPT_ONLY: Final = {
     "test_a_step_costs_the_same_after_a_hundred_events_and_after_ten_thousand",
+    "test_a_turn_leaves_nothing_for_the_collector",
     "test_every_request_that_was_ever_sent_is_rebuilt_from_the_log_byte_for_byte",
     "test_steer_wakes_an_idle_relative_and_two_do_not_keep_each_other_awake",
     "test_two_sessions_do_not_keep_each_other_awake",
