@@ -62,7 +62,7 @@ class Harness:
     `root` is the directory that holds the sessions (default: the deployment's `sessions.root`, else the platform's
     data folder). `plugins` and `model` replace those the deployment asks for. `now_ms` is the wall clock in epoch ms,
     `monotonic` gives seconds that never go back, `new_id` names new sessions (default: by their time, UTC, and a
-    random end). `io` is what the logs of live sessions touch files through. `force` writes on a network file system.
+    random end). `io` is what logs touch files through. `force` writes on a network file system.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Harness:
         self._io = io
         self._force = force
         self._open_turns = OpenTurns()
-        self._lineage = LineageReader(self.store, self._live_session, lambda: self.plugins.loadout.folds)
+        self._lineage = LineageReader(self.store, self._live_session, lambda: self.plugins.loadout.folds, io)
 
     @property
     def model(self) -> Model:
@@ -149,7 +149,7 @@ class Harness:
         """
         new_id = self._new_id() if new_id is None else new_id
         source, target = self.store.directory(session_id), self.store.directory(new_id)
-        upto = last_settled_seq(source)
+        upto = last_settled_seq(source, io=self._io)
         header = SessionHeader(
             id=new_id,
             created_at=self._now_ms(),
@@ -157,7 +157,7 @@ class Harness:
             forked_from=session_id,
             seed_length=upto + 1,
         )
-        fork(source, target, header, upto, force=self._force)
+        fork(source, target, header, upto, io=self._io, force=self._force)
         return new_id
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from dsh_hookspecs import Fold, FoldType, Relative
 from .errors import LogError, SessionNotFound
 from .fold_set import FoldSet
 from .folds import Children
-from .log import SessionHeader, Tail, read_header
+from .log import FILES, FileIo, SessionHeader, Tail, read_header
 from .session import Session, View
 from .store import Store
 
@@ -66,6 +66,8 @@ class LineageReader:
     live: Callable[[str], Session | None]
     #: Plugins' folds, which relatives' logs are read for too.
     folds: Callable[[], Folds]
+    #: What logs at rest are read and synced through.
+    io: FileIo = FILES
     _at_rest: dict[str, _AtRest] = field(factory=dict, init=False)
     _read_for: Folds = field(default=(), init=False)
 
@@ -99,7 +101,7 @@ class LineageReader:
         def start() -> FoldSet:
             return FoldSet(directory, self._read_for, host_folds=[Children])
 
-        return _AtRest(read_header(directory), Tail(directory), start(), start)
+        return _AtRest(read_header(directory, io=self.io), Tail(directory, io=self.io), start(), start)
 
 
 @frozen

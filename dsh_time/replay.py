@@ -11,7 +11,7 @@ from dsh_hookspecs import AssistantMessage, ModelRequest, StepEnd, TurnEnd, Turn
 from .errors import DamagedLog, NoSuchRequest
 from .fold_set import FoldSet, decode_event
 from .folds import HeaderState, Surface, Turns
-from .log import Record, Verdict, scan
+from .log import FILES, FileIo, Record, Verdict, scan
 
 
 def rebuild_request(directory: Path, turn: int, step: int) -> ModelRequest:
@@ -30,7 +30,7 @@ def rebuild_request(directory: Path, turn: int, step: int) -> ModelRequest:
     return past.found
 
 
-def last_settled_seq(directory: Path) -> int:
+def last_settled_seq(directory: Path, *, io: FileIo = FILES) -> int:
     """Return the newest seq of a log that no open turn holds, -1 when there is none. Raises LogError."""
     states = FoldSet(directory)
     last = -1
@@ -40,7 +40,7 @@ def last_settled_seq(directory: Path) -> int:
         last = record.seq
         states.apply_record(record)
 
-    verdict = scan(directory, on_record=on_record)
+    verdict = scan(directory, on_record=on_record, io=io)
     if verdict.state == "damaged":
         raise _damage(verdict)
     turns = states.state(Turns)

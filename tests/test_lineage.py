@@ -1,6 +1,7 @@
 """Lineage: relatives by headers and `session/spawned`, live, in other processes or at rest; spawning and resuming."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from dsh_time.agent import Agent
 from dsh_time.folds import Children
 from dsh_time.harness import Harness
 from dsh_time.lineage import LineageReader
-from dsh_time.log import Draft, Log, read_header
+from dsh_time.log import Draft, FileIo, Log, read_header
 from dsh_time.models.scripted import ScriptedModel, fail, pause, say
 
 from .kit import make_harness, payloads, types
@@ -105,6 +106,33 @@ async def test_what_an_ancestor_had_logged_when_a_child_was_made_is_remembered(t
     async with family(tmp_path, None, "s0", "s1") as harness:
         parent, top = lineage(harness, harness.live["s2"]).ancestors(8)
     assert ((parent.since, parent.last_seq), (top.since, top.last_seq)) == ((0, 0), (0, 0))
+
+
+class Watched(FileIo):
+    """Real files; remembers which sessions' files were touched, and how."""
+
+    def __init__(self) -> None:
+        self.touched: list[tuple[str, str]] = []
+
+    def open(self, path: Path, flags: int) -> int:
+        self.touched.append(("open", path.parent.name))
+        return super().open(path, flags)
+
+    def stat_path(self, path: Path) -> os.stat_result:
+        self.touched.append(("look", path.parent.name))
+        return super().stat_path(path)
+
+
+async def test_a_relative_at_rest_costs_one_look_at_its_file_while_it_does_not_change(tmp_path: Path) -> None:
+    async with family(tmp_path, None, "s0", "s0", "s2") as harness:
+        for name in ("s1", "s2", "s3"):
+            await harness.close_session(name)
+        io = harness._lineage.io = Watched()
+        relatives = lineage(harness, harness.live["s0"])
+        assert len(relatives.descendants(8)) == 3
+        io.touched.clear()
+        assert len(relatives.descendants(8)) == 3
+        assert io.touched == [("look", "s1"), ("look", "s2"), ("look", "s3")]
 
 
 async def test_missing_and_damaged_relatives_are_survived(tmp_path: Path) -> None:
