@@ -63,9 +63,13 @@ class Journal:
         newest = {place: seq for place in _PLACES if change.news(*place) is not None}
         return Journal(entries, {**self._newest, **newest})
 
+    def newest(self, relation: Relation, distance: int) -> int:
+        """The event of the newest change that is news to a relative, -1 when there is none."""
+        return self._newest.get((relation, distance), -1)
+
     def news(self, relation: Relation, distance: int, after: int) -> list[tuple[str, str]]:
         """What a relative is told of changes past event `after`: names and words. O(1) when it is nothing."""
-        if self._newest.get((relation, distance), -1) <= after:
+        if self.newest(relation, distance) <= after:
             return []
         first = bisect_right(self._entries, after, hi=self._length, key=itemgetter(0))
         told = ((change.name, change.news(relation, distance)) for _, change in self._entries[first : self._length])

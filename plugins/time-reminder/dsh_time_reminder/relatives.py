@@ -66,7 +66,8 @@ def relays(near: Sequence[Relative], told: Mapping[str, int]) -> Iterator[Messag
     for relative in near:
         sender = relative.session.id
         known = max(told.get(sender, -1), relative.since)
-        changes = relative.session.fold(TimeState).journal.news(_to_owner(relative), relative.distance, known)
+        journal, place = relative.session.fold(TimeState).journal, (_to_owner(relative), relative.distance)
+        changes = journal.news(*place, known)
         if not changes:
             continue
         try:
@@ -74,7 +75,9 @@ def relays(near: Sequence[Relative], told: Mapping[str, int]) -> Iterator[Messag
         except Exception as error:  # whatever its disk says: this session's own step goes on
             _log.warning("Counters of session %s are not told: its log cannot be made durable: %s", sender, error)
             continue
-        data: dict[str, Scalar] = {"senderSessionId": sender, "upTo": relative.last_seq}
+        # Not the newest event: lines of a batch that fails in another process may be seen and then taken back, and
+        # their numbers given to others. A result ends its batch, so one that can be read stays.
+        data: dict[str, Scalar] = {"senderSessionId": sender, "upTo": journal.newest(*place)}
         yield Message(notice_text(sender, changes), RELAY, data=data)
 
 

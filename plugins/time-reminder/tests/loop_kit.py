@@ -57,6 +57,5 @@ def child_of(harness: Harness, parent: Agent, name: str) -> Agent:
 
 async def quiet(harness: Harness) -> None:
     """Wait until nobody runs."""
-    for _ in range(3):
-        for agent in harness.live.values():
-            await agent.idle()
+    while busy := [agent for agent in harness.live.values() if agent.busy]:
+        await busy[0].idle()
