@@ -224,16 +224,16 @@ def act(directory: str, last: str) -> None:
     asyncio.run(run())
 
 
-def main() -> None:
+def main(*roles: Callable[..., None]) -> None:
     """Play what is asked for, one after the other."""
-    roles = {role.__name__: role for role in (write, live, repair, follow, hold, outgrow, act)}
+    by_name = {role.__name__: role for role in roles}
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         child = os.fork()
         if not child:
             try:
                 say_line("start", os.getpid())
-                roles[name](*arguments)
+                by_name[name](*arguments)
             except BaseException as error:
                 say_line("error", repr(error))
                 os._exit(1)
@@ -242,4 +242,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(write, live, repair, follow, hold, outgrow, act)

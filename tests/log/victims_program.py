@@ -1,4 +1,4 @@
-"""Starts, hears and kills the processes of `victims.py`."""
+"""Starts, hears and kills the processes of `victims.py`, or of a program like it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pathlib import Path
 class Victims:
     """The program whose children are killed. One lives at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *program: str) -> None:
+        root = Path(__file__).parents[2]
         self.program = subprocess.Popen(
-            [sys.executable, "-m", "tests.log.victims"],
-            cwd=Path(__file__).parents[2],
+            [sys.executable, *(program or ("-m", "tests.log.victims"))],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
