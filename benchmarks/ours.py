@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -57,21 +56,18 @@ class CountedSyncs(FileIo):
 class InstantModel:
     """Asks for the tool after a user's message and answers in text after a tool's; `with_tool` off: in text at once.
 
-    `delay_s` is how long an answer takes, `query_length` how long the query is that the tool is called with.
+    `query_length` is how long the query is that the tool is called with.
     """
 
     config: Mapping[str, object] = {"provider": "instant", "model": "instant"}
 
-    def __init__(self, *, with_tool: bool = True, delay_s: float = 0, query_length: int = 288) -> None:
+    def __init__(self, *, with_tool: bool = True, query_length: int = 288) -> None:
         self._turn = 0
         self._with_tool = with_tool
-        self._delay_s = delay_s
         self._query_length = query_length
 
     async def stream(self, request: ModelRequest, /) -> AsyncIterator[ModelDelta]:
         """Answer without looking further than at the last message."""
-        if self._delay_s:
-            await asyncio.sleep(self._delay_s)
         if request.messages[-1].role == "tool" or not self._with_tool:
             yield TextDelta(workload.answer(self._turn))
             yield Finished("end")
@@ -100,7 +96,15 @@ class Search:
         """Offer `search`."""
         return [Tool("search", "Search the survey.", SearchArguments, self._run)]
 
-    def _run(self, arguments: SearchArguments, context: ToolContext) -> str:
+    def _run(self, arguments: SearchArguments, context: ToolContext) -> str | Awaitable[str]:
+        return workload.found(len(arguments.query))
+
+
+@frozen(eq=False)
+class AsyncSearch(Search):
+    """The same with an async tool, which needs no thread."""
+
+    async def _run(self, arguments: SearchArguments, context: ToolContext) -> str:
         return workload.found(len(arguments.query))
 
 
@@ -133,16 +137,17 @@ def plugin_host(
 
 @frozen
 class Bench:
-    """Makes harnesses below `root`. `io` decides whether syncs are real."""
+    """Makes harnesses below `root`. `io` decides whether syncs are real, `search` is the plugin with the tool."""
 
     root: Path
     io: FileIo = FILES
     model: Model = field(factory=InstantModel)
     installed: tuple[str, ...] = ()
+    search: type = Search
 
     def harness(self) -> Harness:
         """Return a harness with the tool `search` and the installed plugins asked for."""
-        host = plugin_host({"search": Search}, self.installed)
+        host = plugin_host({"search": self.search}, self.installed)
         return Harness(host.deployment, root=self.root, plugins=host, model=self.model, io=self.io)
 
 

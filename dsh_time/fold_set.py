@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final
 
 import msgspec
 from attrs import frozen
@@ -91,7 +91,7 @@ class FoldSet:
         host_folds: Iterable[type[Fold]] = HOST_FOLDS,
     ) -> None:
         self._path = path
-        self._states: dict[type[Fold], Fold] = {}
+        self._states: dict[type[Fold], Any] = {}
         self._owners: dict[type[Fold], str] = {}
         self._readers: dict[str, tuple[type[Fold], ...]] = {}
         self._failures: list[FoldFailure] = []
@@ -102,7 +102,8 @@ class FoldSet:
 
     def state(self, kind: type[FoldType]) -> FoldType:
         """Return the newest state; KeyError when nobody registered `kind`."""
-        return cast(FoldType, self._states[kind])
+        state: FoldType = self._states[kind]
+        return state
 
     def take_failures(self) -> list[FoldFailure]:
         """Return plugins' folds that failed since the last call."""

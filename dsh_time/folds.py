@@ -263,13 +263,16 @@ class Turns:
                 return type(self)(self.turn, self.open, self.started_at, self.step)
             case AssistantMessage(message=message, interrupted=False):
                 calls = tuple(block for block in message.content if isinstance(block, ToolCallBlock))
-                return evolve(self, unanswered=calls, started=()) if calls or self.unanswered else self
+                return self._with(calls, ()) if calls or self.unanswered else self
             case ToolCall(id=call, issuer="model"):
-                return evolve(self, started=(*self.started, call))
+                return self._with(self.unanswered, (*self.started, call))
             case ToolResult(issuer="model") as data:
                 call = data.result.id
-                return evolve(self, unanswered=tuple(block for block in self.unanswered if block.id != call))
+                return self._with(tuple(block for block in self.unanswered if block.id != call), self.started)
         return self
+
+    def _with(self, unanswered: tuple[ToolCallBlock, ...], started: tuple[str, ...]) -> Self:
+        return type(self)(self.turn, self.open, self.started_at, self.step, self.step_open, unanswered, started)
 
 
 @frozen

@@ -66,6 +66,8 @@ class Recorder:
 
     def tell(self, *events: AgentEvent) -> None:
         """Pass events to the listeners, in order also where a listener causes further ones."""
+        if not self._listeners:
+            return
         waits = bool(self._untold)
         self._untold.extend(events)
         if waits:

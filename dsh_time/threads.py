@@ -7,23 +7,20 @@ import contextlib
 import contextvars
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from attrs import define, field
 
 from .errors import text_of
 
 T = TypeVar("T")
 
-#: Runs in a thread and returns what tells the event loop of the outcome.
-_Job = Callable[[], Callable[[], None]]
-
 #: Threads that are kept without work. More are started when more is to be done at once.
 _KEPT: Final = 32
-
-#: Where each thread without work waits for its next job.
-_idle: Final[list[SimpleQueue[_Job]]] = []
-os.register_at_fork(after_in_child=_idle.clear)
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -32,6 +29,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     There is always another one: work that hangs keeps neither other work nor the process's end waiting.
     """
     loop = asyncio.get_running_loop()
+    if (outcomes := _outcomes.get(loop)) is None:
+        outcomes = _outcomes[loop] = _Outcomes()
     future: asyncio.Future[T] = loop.create_future()
     variables = contextvars.copy_context()
 
@@ -43,7 +42,7 @@ async def in_thread(work: Callable[[], T]) -> T:
         else:
             future.set_exception(error)
 
-    def job() -> Callable[[], None]:
+    def job() -> _Tell:
         result: Any = None
         error: BaseException | None = None
         try:
@@ -53,30 +52,75 @@ async def in_thread(work: Callable[[], T]) -> T:
         if isinstance(error, StopIteration) or not isinstance(error, Exception | None):
             # A future cannot carry the one, and would end the process with the others: only this thread is meant.
             error = RuntimeError(f"{type(error).__name__}: {text_of(error)}")
+        return lambda: outcomes.tell(loop, lambda: settle(result, error))
 
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, result, error)
-
-        return tell
-
-    try:
-        _idle.pop().put(job)
-    except IndexError:
-        threading.Thread(target=_serve, args=(job,), daemon=True, name="dsh-time work").start()
+    _threads.put(job)
     return await future
 
 
-def _serve(job: _Job) -> None:
-    """Do `job`, then what else comes. The thread is free before its outcome is told: who hears of it finds it idle."""
-    jobs: SimpleQueue[_Job] = SimpleQueue()
-    while True:
-        tell = job()
-        del job  # nothing of finished work is kept alive by waiting
-        if keeps := len(_idle) < _KEPT:
-            _idle.append(jobs)
-        tell()
-        del tell
-        if not keeps:
-            return
-        job = jobs.get()
+@define
+class _Outcomes:
+    """What threads have to tell one event loop.
+
+    Waking the loop is what costs. So the first outcome wakes it, and all that come until it looks go with that one.
+    """
+
+    _untaken: deque[Callable[[], None]] = field(factory=deque)
+    _woken: bool = False
+
+    def tell(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> None:
+        """Let the loop call `settle` soon."""
+        self._untaken.append(settle)
+        if not self._woken:
+            self._woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        self._woken = False  # before looking: what comes from now on wakes the loop again
+        while self._untaken:
+            self._untaken.popleft()()
+
+
+_Tell = Callable[[], None]
+
+
+@define
+class _Threads:
+    """Threads that take jobs from one queue: one that is awake need not be woken for the next job."""
+
+    _jobs: SimpleQueue[Callable[[], _Tell]] = field(factory=SimpleQueue)
+    #: An entry for each thread that comes back to the queue and that no job there counts on.
+    _free: list[None] = field(factory=list)
+
+    def put(self, job: Callable[[], _Tell]) -> None:
+        """Have a job done. Each job in the queue has one thread that it can count on, though another may be quicker."""
+        try:
+            self._free.pop()
+        except IndexError:
+            threading.Thread(target=self._serve, daemon=True, name="dsh-time work").start()
+        self._jobs.put(job)
+
+    def _serve(self) -> None:
+        """Do jobs. The thread is free before an outcome is told: who hears of it finds it free."""
+        while True:
+            tell = self._jobs.get()()
+            if keeps := len(self._free) < _KEPT:
+                self._free.append(None)
+            tell()
+            del tell  # nothing of finished work is kept alive by waiting
+            if not keeps:
+                return
+
+
+_outcomes: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Outcomes]] = WeakKeyDictionary()
+_threads = _Threads()
+
+
+def _start_anew() -> None:
+    """Forget the parent's threads: a forked child has none of them."""
+    global _threads
+    _threads = _Threads()
+
+
+os.register_at_fork(after_in_child=_start_anew)

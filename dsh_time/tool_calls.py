@@ -9,7 +9,9 @@ from attrs import frozen
 
 from dsh_hookspecs import (
     TOOL_NOT_STARTED,
+    AssistantMessage,
     Lineage,
+    Payload,
     PluginError,
     SessionView,
     SideFile,
@@ -44,16 +46,22 @@ class ToolCalls:
     wake: Callable[[Iterable[str]], None]
 
     async def run_step(
-        self, turn: int, step: int, calls: Sequence[ToolCallBlock], cancelled: Callable[[], bool]
+        self, message: AssistantMessage, calls: Sequence[ToolCallBlock], cancelled: Callable[[], bool]
     ) -> list[ToolCallBlock]:
-        """Run a step's calls, group by group; returns those that were not started because of a cancellation."""
+        """Log an answer and run its calls, group by group.
+
+        Returns those that were not started because of a cancellation.
+        """
         prepared = [(call, self._prepare(call.name, call.arguments)) for call in calls]
+        unlogged: tuple[Payload, ...] = (message,)
         started = 0
         for group in _groups(prepared):
             if cancelled():
                 break
-            await self._run_group(turn, step, group)
+            await self._run_group(message.turn, message.step, group, unlogged)
+            unlogged = ()
             started += len(group)
+        self.recorder.append(unlogged)
         return list(calls[started:])
 
     async def run_for_user(self, name: str, arguments: str) -> ToolResult:
@@ -80,13 +88,17 @@ class ToolCalls:
     def _prepare(self, name: str, arguments: str) -> PreparedCall | Outcome:
         return prepare(self.loadout.tools, name, arguments, self.limits.argument_bytes)
 
-    async def _run_group(self, turn: int, step: int, group: Sequence[_Call]) -> None:
+    async def _run_group(self, turn: int, step: int, group: Sequence[_Call], unlogged: Sequence[Payload]) -> None:
         contexts = await self._start(
             [
                 ToolCall(call.id, call.name, call.arguments, _owner(prepared), turn=turn, step=step)
                 for call, prepared in group
-            ]
+            ],
+            unlogged,
         )
+        if len(group) == 1:
+            await self._finish(contexts[0], await self._outcome(group[0][1], contexts[0]))
+            return
         bodies = [
             asyncio.ensure_future(self._outcome(prepared, context))
             for (_, prepared), context in zip(group, contexts, strict=True)
@@ -98,10 +110,13 @@ class ToolCalls:
             for body in bodies:
                 body.cancel()
 
-    async def _start(self, calls: Sequence[ToolCall]) -> list[ToolContext]:
-        """Make the calls durable before any body runs; their logged time is the bodies' `now`."""
+    async def _start(self, calls: Sequence[ToolCall], unlogged: Sequence[Payload] = ()) -> list[ToolContext]:
+        """Make the calls, and what comes before them, durable before any body runs.
+
+        Their logged time is the bodies' `now`.
+        """
         now = self.recorder.now_ms()
-        self.recorder.append(calls, now)
+        self.recorder.append([*unlogged, *calls], now)
         await self.recorder.sync()
         return [ToolContext(call, self.view, instant_at(now), self.lineage, self.spawn) for call in calls]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import functools
 import os
 import threading
 import weakref
@@ -16,8 +17,39 @@ def thread() -> threading.Thread:
     return threading.current_thread()
 
 
-async def test_a_thread_that_has_ended_its_work_does_the_next() -> None:
-    assert await in_thread(thread) is await in_thread(thread)
+async def test_threads_that_have_ended_their_work_do_the_next() -> None:
+    await in_thread(thread)
+    started = set(threading.enumerate())
+    assert {await in_thread(thread) for _ in range(20)} <= started
+
+
+async def test_every_outcome_comes_back_however_many_come_at_once() -> None:
+    def work(number: int) -> int:
+        return number
+
+    for _ in range(20):
+        works = [in_thread(functools.partial(work, number)) for number in range(100)]
+        assert await asyncio.gather(*works) == list(range(100))
+
+
+async def test_work_that_hangs_keeps_back_no_outcome_of_work_before_it() -> None:
+    release = threading.Event()
+    before = [asyncio.ensure_future(in_thread(thread)) for _ in range(10)]
+    hanging = asyncio.ensure_future(in_thread(release.wait))
+    await asyncio.gather(*before)
+    assert not hanging.done()
+    release.set()
+    assert await hanging
+
+
+def test_loops_in_several_threads_each_hear_of_their_own_work() -> None:
+    async def sums(base: int) -> int:
+        return sum(await asyncio.gather(*(in_thread(functools.partial(int, base)) for _ in range(100))))
+
+    async def several() -> list[int]:
+        return await asyncio.gather(*(in_thread(functools.partial(asyncio.run, sums(base))) for base in range(4)))
+
+    assert asyncio.run(several()) == [0, 100, 200, 300]
 
 
 async def test_work_that_hangs_holds_up_no_other_work() -> None:

@@ -11,17 +11,22 @@ from report import Answer, Bar, Plot, Table, figure, percentile, short
 _PAUSES = {"turn after turn": 0, "a turn a second": 0.6}
 
 
+#: Syncs, and what the tool is. With syncs, threads are needed anyway.
+_TOOLS = {"async": "async tool", "function": "plain function"}
+_CASES = (("nosync", "async"), ("nosync", "function"), ("sync", "function"))
+
+
 def measure(processes: Processes) -> dict[str, Any]:
-    """Return the four cases."""
+    """Return each case at each pace."""
     plan = processes.plan
-    modes = {"without sync": ("nosync", plan.sessions[0]), "with sync": ("sync", plan.sessions[1])}
-    return {
-        f"{count:,} sessions {name}, {pace}": processes.ours(
-            "cells.sessions", processes.folder("sessions"), count, plan.session_turns, pause_s, mode
-        )
-        for name, (mode, count) in modes.items()
-        for pace, pause_s in _PAUSES.items()
-    }
+    results = {}
+    for mode, tool in _CASES:
+        count = plan.sessions[mode == "sync"]
+        for pace, pause_s in _PAUSES.items():
+            name = f"{count:,} {'durable ' if mode == 'sync' else ''}sessions, {_TOOLS[tool]}, {pace}"
+            arguments = (processes.folder("sessions"), count, plan.session_turns, pause_s, mode, tool)
+            results[name] = processes.ours("cells.sessions", *arguments)
+    return results
 
 
 def answers(results: dict[str, Any]) -> list[Answer]:
@@ -49,7 +54,7 @@ def answers(results: dict[str, Any]) -> list[Answer]:
         "descriptors",
         "reopen ms",
     ]
-    table = Table("Sessions at the same time, each turn with two answers of 200 ms", columns, rows)
+    table = Table("Sessions at the same time, each turn with two answers of 200 ms on average", columns, rows)
     bars = [Bar(f"harness time p99, {name} (ms)", percentile(case["ms"], 99), 50) for name, case in results.items()]
     plot = Plot(
         "ms of harness time per turn",

@@ -87,13 +87,14 @@ def measure(processes: Processes) -> dict[str, Any]:
         )
         for variant in ("plain", "short-query")
     }
-    return {"cells": cells, "durable": durable, "others": others}
+    parts = processes.ours("cells.bytes", source)
+    return {"cells": cells, "durable": durable, "others": others, "bytes": parts}
 
 
 def answers(results: dict[str, Any]) -> list[Answer]:
     """Return the three answers."""
     cells: Cells = results["cells"]
-    return [_turn(cells, results["durable"]), _cold(cells), _disk(cells, results["others"])]
+    return [_turn(cells, results["durable"]), _cold(cells), _disk(cells, results["others"], results["bytes"])]
 
 
 def _figures(cells: Cells, what: str) -> dict[str, dict[float | str, Figure]]:
@@ -163,7 +164,7 @@ def _cold(cells: Cells) -> Answer:
     return Answer("cold", "Cold open plus one turn", [table], plot)
 
 
-def _disk(cells: Cells, others: dict[str, Any]) -> Answer:
+def _disk(cells: Cells, others: dict[str, Any], parts: dict[str, float]) -> Answer:
     kept = {
         name: {size: _per_message(value) for size, value in points.items()}
         for name, points in _figures(cells, "disk").items()
@@ -184,10 +185,16 @@ def _disk(cells: Cells, others: dict[str, Any]) -> Answer:
         ["", *(f"at {size:,} messages" for size in sizes)],
         rows,
     )
+    shares = sorted(parts.items(), key=lambda part: -part[1])
+    anatomy = Table(
+        "What the bytes of one message in dsh-time's log are",
+        ["", "bytes per message"],
+        [[name, short(size)] for name, size in shares],
+    )
     plot = Plot("bytes per message", "stored messages", {name: kept[name] for name in cells if name != OURS})
     largest = kept[DURABLE][max(kept[DURABLE], key=float)]
     bars = [Bar("bytes on disk per message", largest.median, 720)]
-    return Answer("disk", "Disk per message", [table], plot, bars)
+    return Answer("disk", "Disk per message", [table, anatomy], plot, bars)
 
 
 def _per_message(value: Figure) -> Figure:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, TypeVar
 from zlib import crc32
 
-import attrs
 import msgspec
 from msgspec import Meta, Raw, Struct
 
@@ -74,8 +73,7 @@ class Record(Unsealed, frozen=True, kw_only=True, rename="camel", omit_defaults=
     b: Count  #: number of successful syncs before this line
 
 
-@attrs.frozen
-class Draft:
+class Draft(Struct, frozen=True, gc=False):
     """An event to append: all but `seq`, which the log counts. `data` is one JSON value without a raw newline."""
 
     time: int  #: epoch ms
