@@ -30,6 +30,13 @@ def rebuild_request(directory: Path, turn: int, step: int) -> ModelRequest:
     return past.found
 
 
+def newest_turn(directory: Path) -> int:
+    """Return the number of the newest turn, 0 when there is none. Raises LogError."""
+    states = FoldSet(directory, host_folds=(Turns,))
+    scan(directory, on_record=states.apply_record)
+    return states.state(Turns).turn
+
+
 def last_settled_seq(directory: Path, *, io: FileIo = FILES) -> int:
     """Return the newest seq of a log that no open turn holds, -1 when there is none. Raises LogError."""
     states = FoldSet(directory)

@@ -77,20 +77,21 @@ def _show(directory: Path, *, full: bool) -> Verdict:
 
 @click.command()
 @click.argument("session")
-@click.option("--turn", type=click.IntRange(1), required=True, help="Number of the turn.")
+@click.option("--turn", type=click.IntRange(1), help="Number of the turn.  [default: the newest]")
 @click.option("--step", type=click.IntRange(1), default=1, show_default=True, help="Number of the step in the turn.")
 @click.option("--pretty", is_flag=True, help="For reading: no JSON.")
 @pass_invocation
-def request(invocation: Invocation, session: str, *, turn: int, step: int, pretty: bool) -> None:
+def request(invocation: Invocation, session: str, *, turn: int | None, step: int, pretty: bool) -> None:
     """Print the exact request that the model was sent, rebuilt from the log.
 
     It is lines of JSON: the header, then one line per message. A terminal gets characters that it must not see as
     JSON escapes; a file or a pipe gets the very bytes. SESSION is an id, the beginning of one, or `last`.
     """
-    from dsh_time.replay import rebuild_request
+    from dsh_time.replay import newest_turn, rebuild_request
 
     store = invocation.store
-    rebuilt = rebuild_request(store.directory(find_session(store, session)), turn, step)
+    directory = store.directory(find_session(store, session))
+    rebuilt = rebuild_request(directory, newest_turn(directory) if turn is None else turn, step)
     if pretty:
         _say(_readable(rebuilt))
     elif _to_terminal():

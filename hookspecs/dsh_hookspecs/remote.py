@@ -144,6 +144,13 @@ class Endpoint:
     def _key(self) -> str:
         return f"the key in {self.variable}" if self.variable else "this request, which has no key,"
 
+    def broke_off(self, content_type: str, *, began: bool) -> ModelError | TryAgain:
+        """What the end of a stream means that came too early. `began`: at least one event had come."""
+        kind = content_type.partition(";")[0].strip().lower()
+        if began or kind in ("", "text/event-stream"):
+            return TryAgain(f"{self.host} ended the stream")
+        return self.error(f"{self.host} answers with {kind}, which is no stream of a chat API: correct model.baseUrl")
+
     def disconnection(self, error: BaseException) -> ModelError | TryAgain:
         """What a failed or broken connection means. `error` is only read: nothing of it is kept but its kind."""
         import socket

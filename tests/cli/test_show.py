@@ -372,6 +372,18 @@ def test_a_request_is_printed_with_the_bytes_that_were_sent(home: Home) -> None:
     assert printed == [recorded.encoded for recorded in model.requests]
 
 
+def test_without_a_turn_the_newest_is_meant(home: Home) -> None:
+    model = home.make("one", "Hi", "Again", answers=(say("a"), say("b")))
+    assert home.run("request", "one").stdout_bytes == model.requests[-1].encoded
+
+
+def test_a_session_without_a_turn_has_no_request(home: Home) -> None:
+    home.make("one", answers=())
+    result = home.run("request", "one")
+    assert result.exit_code == 1
+    assert "no model has been asked yet" in result.output
+
+
 def test_a_terminal_gets_the_request_with_escapes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     model = home.make("one", "a\u202eb", answers=(say("x"),))
     monkeypatch.setattr("dsh_time.cli.show._to_terminal", lambda: True)

@@ -232,10 +232,20 @@ class RemoteFaults:
         _, error = await self.answer(server, [Reply([b"event: message_start\ndata: " + junk + b"\n\n"])])
         assert "correct model.baseUrl" in error
 
-    async def test_a_web_page_is_an_error(self, server: FakeServer) -> None:
-        reply = Reply([b"<html>log in</html>"], headers={"content-type": "text/html"})
-        _, error = await self.answer(server, [reply], retries=0)
-        assert "ended the stream" in error
+    @pytest.mark.parametrize(
+        ("content_type", "body"),
+        [("text/html; charset=utf-8", b"<html>log in</html>"), ("application/json", b'{"choices": []}')],
+    )
+    async def test_what_is_no_stream_at_all_is_an_error(
+        self, server: FakeServer, content_type: str, body: bytes
+    ) -> None:
+        _, error = await self.answer(server, [Reply([body], headers={"content-type": content_type})])
+        kind = content_type.partition(";")[0]
+        assert error.endswith(f"answers with {kind}, which is no stream of a chat API: correct model.baseUrl")
+
+    async def test_a_stream_that_ends_before_it_began_is_asked_for_again(self, server: FakeServer) -> None:
+        deltas, error = await self.answer(server, [Reply([b""]), self.wire.says("There.")])
+        assert (error, joined(deltas)[2]) == ("", "There.")
 
     @pytest.mark.parametrize(
         ("status", "message", "expected"),

@@ -89,11 +89,14 @@ class Messages:
     async def _attempt(self, body: bytes, answer: _Answer) -> AsyncGenerator[ModelDelta, None]:
         failure: ModelError | TryAgain | None = None
         stream: anthropic.AsyncStream[object] | None = None
+        content_type, began = "", False
         try:
             stream = await self._connected().post(
                 "/v1/messages", content=body, cast_to=object, stream=True, stream_cls=anthropic.AsyncStream[object]
             )
+            content_type = stream.response.headers.get("content-type", "")
             async for event in stream:
+                began = True
                 for delta in answer.take(msgspec.convert(event, Event)):
                     yield delta
         except anthropic.APIStatusError as error:
@@ -108,7 +111,7 @@ class Messages:
                 await stream.close()
         if answer.stop_reason is None:
             # Raised here, not above: an exception that is chained to the SDK's would carry the key along.
-            raise failure or TryAgain(f"{self._endpoint.host} ended the stream")
+            raise failure or self._endpoint.broke_off(content_type, began=began)
         yield Finished(answer.stop_reason, answer.usage)
 
     def _connected(self) -> anthropic.AsyncAnthropic:

@@ -77,11 +77,14 @@ class ChatCompletions:
         answer = _Answer(names)
         failure: ModelError | TryAgain | None = None
         stream: openai.AsyncStream[object] | None = None
+        content_type, began = "", False
         try:
             stream = await self._connected().post(
                 "/chat/completions", content=body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object]
             )
+            content_type = stream.response.headers.get("content-type", "")
             async for event in stream:
+                began = True
                 for delta in answer.take(msgspec.convert(event, Chunk)):
                     yield delta
         except openai.APIStatusError as error:
@@ -100,7 +103,7 @@ class ChatCompletions:
                 await stream.close()
         if answer.stop_reason is None:
             # Raised here, not above: an exception that is chained to the SDK's would carry the key along.
-            raise failure or TryAgain(f"{self._endpoint.host} ended the stream")
+            raise failure or self._endpoint.broke_off(content_type, began=began)
         for delta in answer.finish():
             yield delta
 
