@@ -334,7 +334,7 @@ class Agent:
             elif number > self._runtime.limits.max_steps:
                 reason = TurnEndReason(kind="max-steps")
             else:
-                reason, unlogged = await self._step(turn, number, unlogged)
+                reason, unlogged = await self._step(turn, number)
         if not self.session.fold(Turns).open:
             return None
         self._recorder.append([*unlogged, TurnEnd(turn=turn, reason=reason)])
@@ -346,30 +346,31 @@ class Agent:
                 waiter.set_result(result)
         return result
 
-    async def _step(
-        self, turn: int, number: int, unlogged: Sequence[Payload]
-    ) -> tuple[TurnEndReason | None, list[Payload]]:
-        """Run one step, of which `unlogged` is what the step before left to be logged in one batch with its begin.
+    async def _step(self, turn: int, number: int) -> tuple[TurnEndReason | None, list[Payload]]:
+        """Run one step. Returns why the turn ends with it, and what is to be logged in one batch with that end.
 
-        Returns why the turn ends with it (None: another step has to follow), and what it leaves in turn, to the next
-        step or to the turn's end.
+        The reason is None, and everything logged, when another step has to follow.
         """
         loadout = self._take_loadout()
-        prepared = self._prepare(loadout, turn, number, unlogged)
+        prepared = self._prepare(loadout, turn, number)
         if isinstance(prepared, TurnEndReason):
             return prepared, []
         await self._recorder.sync()
         reason, unlogged = await self._request(loadout, turn, number, prepared)
-        return reason, [*unlogged, StepEnd(turn=turn, step=number)]
+        unlogged.append(StepEnd(turn=turn, step=number))
+        if reason is None:
+            self._recorder.append(unlogged)
+            unlogged = []
+        return reason, unlogged
 
-    def _prepare(self, loadout: Loadout, turn: int, number: int, unlogged: Sequence[Payload]) -> Header | TurnEndReason:
+    def _prepare(self, loadout: Loadout, turn: int, number: int) -> Header | TurnEndReason:
         """Log everything a request consists of, at the step's one instant. Returns its header, or why there is none."""
         now = self._runtime.now_ms()
         opened = self.session.fold(Turns).open
         baseline = self.session.fold(Baseline)
         previous = baseline.before_turn if opened else baseline.newest
         if opened:
-            self._recorder.append([*unlogged, StepStart(turn=turn, step=number), *self._claims()], now)
+            self._recorder.append([StepStart(turn=turn, step=number), *self._claims()], now)
         lineage = self._runtime.lineage(self.session)
         step = Step(self._view, turn, number, instant_at(now), _instant(previous), lineage)
         errors: list[PluginError] = []
@@ -422,12 +423,12 @@ class Agent:
         cut_off = answer.stop_reason == "max-tokens"
         if not calls:
             return self._ending(calls, cut_off=cut_off), [message]
+        self._recorder.append([message])
         tool_calls = self._tool_calls(loadout)
         if cut_off:
-            self._recorder.append([message])
             reason = "the answer was cut off at its token limit, so this call may be incomplete. It did not run."
             tool_calls.refuse(turn, number, calls, reason)
-        elif left := await tool_calls.run_step(message, calls, lambda: self._cancelled is not None):
+        elif left := await tool_calls.run_step(turn, number, calls, lambda: self._cancelled is not None):
             tool_calls.refuse(turn, number, left, "the turn was cancelled before this call started. It did not run.")
         return self._ending(calls, cut_off=cut_off), []
 

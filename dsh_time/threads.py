@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import os
 import threading
@@ -11,7 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
@@ -29,8 +27,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     There is always another one: work that hangs keeps neither other work nor the process's end waiting.
     """
     loop = asyncio.get_running_loop()
-    if (outcomes := _outcomes.get(loop)) is None:
-        outcomes = _outcomes[loop] = _Outcomes()
+    if (outcomes := _here.outcomes) is None or outcomes.loop is not loop:
+        outcomes = _here.outcomes = _Outcomes(loop)
     future: asyncio.Future[T] = loop.create_future()
     variables = contextvars.copy_context()
 
@@ -52,7 +50,7 @@ async def in_thread(work: Callable[[], T]) -> T:
         if isinstance(error, StopIteration) or not isinstance(error, Exception | None):
             # A future cannot carry the one, and would end the process with the others: only this thread is meant.
             error = RuntimeError(f"{type(error).__name__}: {text_of(error)}")
-        return lambda: outcomes.tell(loop, lambda: settle(result, error))
+        return lambda: outcomes.tell(lambda: settle(result, error))
 
     _threads.put(job)
     return await future
@@ -65,16 +63,20 @@ class _Outcomes:
     Waking the loop is what costs. So the first outcome wakes it, and all that come until it looks go with that one.
     """
 
+    loop: asyncio.AbstractEventLoop
     _untaken: deque[Callable[[], None]] = field(factory=deque)
     _woken: bool = False
 
-    def tell(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], None]) -> None:
+    def tell(self, settle: Callable[[], None]) -> None:
         """Let the loop call `settle` soon."""
         self._untaken.append(settle)
         if not self._woken:
             self._woken = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._take)
+            try:
+                self.loop.call_soon_threadsafe(self._take)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                self._woken = False
+                self._untaken.clear()
 
     def _take(self) -> None:
         self._woken = False  # before looking: what comes from now on wakes the loop again
@@ -113,7 +115,13 @@ class _Threads:
                 return
 
 
-_outcomes: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Outcomes]] = WeakKeyDictionary()
+class _Here(threading.local):
+    """What a thread that runs an event loop remembers of it, until it runs another one."""
+
+    outcomes: _Outcomes | None = None
+
+
+_here: Final = _Here()
 _threads = _Threads()
 
 

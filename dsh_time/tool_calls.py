@@ -9,9 +9,7 @@ from attrs import frozen
 
 from dsh_hookspecs import (
     TOOL_NOT_STARTED,
-    AssistantMessage,
     Lineage,
-    Payload,
     PluginError,
     SessionView,
     SideFile,
@@ -46,22 +44,16 @@ class ToolCalls:
     wake: Callable[[Iterable[str]], None]
 
     async def run_step(
-        self, message: AssistantMessage, calls: Sequence[ToolCallBlock], cancelled: Callable[[], bool]
+        self, turn: int, step: int, calls: Sequence[ToolCallBlock], cancelled: Callable[[], bool]
     ) -> list[ToolCallBlock]:
-        """Log an answer and run its calls, group by group.
-
-        Returns those that were not started because of a cancellation.
-        """
+        """Run a step's calls, group by group; returns those that were not started because of a cancellation."""
         prepared = [(call, self._prepare(call.name, call.arguments)) for call in calls]
-        unlogged: tuple[Payload, ...] = (message,)
         started = 0
         for group in _groups(prepared):
             if cancelled():
                 break
-            await self._run_group(message.turn, message.step, group, unlogged)
-            unlogged = ()
+            await self._run_group(turn, step, group)
             started += len(group)
-        self.recorder.append(unlogged)
         return list(calls[started:])
 
     async def run_for_user(self, name: str, arguments: str) -> ToolResult:
@@ -88,16 +80,16 @@ class ToolCalls:
     def _prepare(self, name: str, arguments: str) -> PreparedCall | Outcome:
         return prepare(self.loadout.tools, name, arguments, self.limits.argument_bytes)
 
-    async def _run_group(self, turn: int, step: int, group: Sequence[_Call], unlogged: Sequence[Payload]) -> None:
+    async def _run_group(self, turn: int, step: int, group: Sequence[_Call]) -> None:
         contexts = await self._start(
             [
                 ToolCall(call.id, call.name, call.arguments, _owner(prepared), turn=turn, step=step)
                 for call, prepared in group
-            ],
-            unlogged,
+            ]
         )
-        if len(group) == 1:
-            await self._finish(contexts[0], await self._outcome(group[0][1], contexts[0]))
+        if len(group) == 1:  # it needs no task of its own
+            [(_, prepared)], [context] = group, contexts
+            await self._finish(context, await self._outcome(prepared, context))
             return
         bodies = [
             asyncio.ensure_future(self._outcome(prepared, context))
@@ -110,13 +102,10 @@ class ToolCalls:
             for body in bodies:
                 body.cancel()
 
-    async def _start(self, calls: Sequence[ToolCall], unlogged: Sequence[Payload] = ()) -> list[ToolContext]:
-        """Make the calls, and what comes before them, durable before any body runs.
-
-        Their logged time is the bodies' `now`.
-        """
+    async def _start(self, calls: Sequence[ToolCall]) -> list[ToolContext]:
+        """Make the calls durable before any body runs; their logged time is the bodies' `now`."""
         now = self.recorder.now_ms()
-        self.recorder.append([*unlogged, *calls], now)
+        self.recorder.append(calls, now)
         await self.recorder.sync()
         return [ToolContext(call, self.view, instant_at(now), self.lineage, self.spawn) for call in calls]
 

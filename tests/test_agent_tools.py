@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from msgspec import Meta, Struct
 
 from dsh_hookspecs import (
+    Event,
     PluginError,
     Tool,
     ToolCall,
@@ -24,6 +25,7 @@ from dsh_time.agent import Agent
 from dsh_time.errors import AgentBusy, WriteFailed
 from dsh_time.log import read_side_file
 from dsh_time.models.scripted import ScriptedModel, call, pause, say
+from dsh_time.recorder import AgentEvent
 
 from .kit import START_MS, Clock, logged, make_harness, payloads, types
 
@@ -305,6 +307,32 @@ async def test_cancelling_waits_for_started_calls_and_answers_those_that_had_not
     assert second.error.code == "TOOL_NOT_STARTED"
     assert "cancelled before this call started" in second.result.text
     assert types(tmp_path / "one").count("tool/call") == 1
+
+
+async def test_who_cancels_on_hearing_of_the_answer_keeps_its_calls_from_starting(tmp_path: Path) -> None:
+    started: list[str] = []
+
+    def body(arguments: Text, context: ToolContext) -> str:
+        started.append(arguments.text)
+        return "done"
+
+    script = call("tool", text="a") + call("tool", text="b"), say("end")
+    async with make_harness(tmp_path, *script, plugins={"tools": plugin(tool(body, parallel=True))}) as harness:
+        agent = harness.create("one")
+        agent.subscribe(lambda event: agent.cancel() if _type_of(event) == "assistant/message" else None)
+        result = await agent.prompt("Go")
+    assert (started, result.reason.kind) == ([], "aborted")
+    assert types(tmp_path / "one")[-5:] == [
+        "assistant/message",
+        "tool/result",
+        "tool/result",
+        "step/end",
+        "turn/end",
+    ]
+
+
+def _type_of(event: AgentEvent) -> str:
+    return event.data.type if isinstance(event, Event) else ""
 
 
 async def test_calls_that_ran_together_are_answered_once_when_the_turn_was_cancelled_meanwhile(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 import asyncio
 import contextvars
 import functools
+import gc
 import os
 import threading
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -131,6 +133,49 @@ def test_a_loop_that_has_ended_is_told_nothing() -> None:
     asyncio.run(leave())
     release.set()
     assert done.wait(5)
+
+
+def late_outcome(loop: asyncio.AbstractEventLoop) -> None:
+    """Work ends after its loop does."""
+    release, done = threading.Event(), threading.Event()
+
+    async def leave() -> None:
+        waiting = asyncio.ensure_future(in_thread(functools.partial(release.wait)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+
+    loop.run_until_complete(leave())
+    loop.close()
+    release.set()
+    asyncio.run(in_thread(done.set))
+
+
+def untaken_outcome(loop: asyncio.AbstractEventLoop) -> None:
+    """Work ends while its loop runs, but the loop looks at nothing more."""
+    done = threading.Event()
+
+    async def leave() -> None:
+        waiting = asyncio.ensure_future(in_thread(done.set))
+        await asyncio.sleep(0)
+        done.wait()
+        waiting.cancel()
+
+    loop.run_until_complete(leave())
+    loop.close()
+
+
+@pytest.mark.parametrize("leave", [late_outcome, untaken_outcome])
+def test_a_loop_that_has_ended_is_not_kept_alive(leave: Callable[[asyncio.AbstractEventLoop], None]) -> None:
+    gone = []
+    for _ in range(3):
+        loop = asyncio.new_event_loop()
+        gone.append(threading.Event())
+        weakref.finalize(loop, gone[-1].set)
+        leave(loop)
+        del loop
+    asyncio.run(in_thread(thread))
+    gc.collect()
+    assert all(event.wait(5) for event in gone)
 
 
 @pytest.mark.process

@@ -72,7 +72,6 @@ class Log:
         self._end = end.offset
         self._b = end.b + 1
         self._pid = os.getpid()
-        self._inode: tuple[int, int] | None = None
         self._failure: str | None = None
         self._one_at_a_time = threading.Lock()
         self._closed = False
@@ -252,19 +251,18 @@ class Log:
     def _check_undisturbed(self) -> None:
         """The open file is still the one under its name, and ends where this handle's last write ended."""
         try:
-            if self._inode is None:  # an open file keeps it, and nothing else gets it
-                opened = self._io.stat_open(self._log)
-                self._inode = (opened.st_dev, opened.st_ino)
-            named = self._io.stat_path(self.path)
+            opened, named = self._io.stat_open(self._log), self._io.stat_path(self.path)
         except FileNotFoundError:
             self._failure = "the file was removed"
         except OSError as error:
             self._failure = f"the file's state cannot be read ({error.strerror})"
         else:
-            if self._inode != (named.st_dev, named.st_ino):
+            if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino):
                 self._failure = "the file was replaced by another"
-            elif named.st_size != self._end:
-                self._failure = f"the file has {named.st_size} bytes instead of {self._end}: something else wrote to it"
+            elif opened.st_size != self._end:
+                self._failure = (
+                    f"the file has {opened.st_size} bytes instead of {self._end}: something else wrote to it"
+                )
         if self._failure is not None:
             raise LogPoisoned(self.path, self._failure)
 

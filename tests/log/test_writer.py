@@ -360,6 +360,21 @@ def test_a_file_that_was_replaced_poisons(disk: "Disk", tmp_path: Path) -> None:
             log.append(disk.drafts(0))
 
 
+def test_a_descriptor_that_came_to_mean_another_file_poisons(disk: "Disk", tmp_path: Path) -> None:
+    """R13: something in the process closed a number that is not its own, and the system gave it to the next file."""
+    with disk.create() as log:
+        log.append(disk.drafts(0))
+        own = os.dup(log._log)
+        other = os.open(tmp_path / "other", os.O_CREAT | os.O_RDWR, 0o600)
+        os.dup2(other, log._log)
+        with pytest.raises(LogPoisoned, match="replaced"):
+            log.append(disk.drafts(1))
+        os.dup2(own, log._log)
+        os.close(own)
+        os.close(other)
+    assert (tmp_path / "other").read_bytes() == b""
+
+
 def test_a_file_that_was_removed_poisons(disk: "Disk") -> None:
     """R13."""
     with disk.create() as log:
