@@ -28,6 +28,7 @@ from dsh_hookspecs.timefmt import BadZone, epoch_ms, load_zone
 from .answers import change_answer, clock_line, lapse_answer, list_answer, mode_answer
 from .counters import changed
 from .cron import BadCron, parse_cron
+from .fires import import_croniter
 from .fold import NOTICE, TimeState
 from .journal import change_of
 from .modes import Cadence, cadence, due, process_zone, zone_in_force
@@ -94,6 +95,8 @@ class TimeReminder:
     @hookimpl
     def register_tools(self) -> list[Tool]:
         """Give `time_mode` and `time_counter`. Neither runs beside another call."""
+        if self.default_mode == "cron":
+            import_croniter()
         mode = (
             "Tells the current time and this session's time mode: when a time reading is added to the conversation "
             "on its own. Sets the mode when one is given."

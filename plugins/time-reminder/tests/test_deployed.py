@@ -1,5 +1,7 @@
 """The plugin as a deployment has it: built in, mounted, configured, swapped out."""
 
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +46,23 @@ def test_two_clocks_exclude_each_other(switched: Callable[..., PluginHost]) -> N
     assert [plugin.id for plugin in host.loadout.plugins] == ["time-context"]
     host.swap("time-context", "time-reminder")
     assert [plugin.id for plugin in host.loadout.plugins] == ["time-reminder"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("mode", "loaded"), [("cron", True), ("off", False), ("turn", False), ("fine", False)])
+def test_what_a_first_step_needs_is_imported_when_the_plugin_is_loaded(mode: str, loaded: bool, tmp_path: Path) -> None:
+    """Else the import is a slow hook on a slow machine; a mode without cron expressions does without it."""
+    patch = tmp_path / "patch.yaml"
+    patch.write_text(f"- {{id: time-reminder, config: {{defaultMode: {mode}}}}}\n", encoding="utf-8")
+    code = """
+import pathlib, sys
+from dsh_time.deployment import load_deployment
+from dsh_time.plugin_host import PluginHost
+PluginHost(load_deployment(patches=[pathlib.Path(sys.argv[1])]))
+print("croniter" in sys.modules)
+"""
+    ended = subprocess.run([sys.executable, "-c", code, patch], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"{loaded}\n"
 
 
 @pytest.mark.parametrize("notice", ["inject", "steer", "off"])
