@@ -29,6 +29,7 @@ from dsh_hookspecs import (
     Section,
     SessionView,
     Step,
+    TextDelta,
     Tool,
     ToolCall,
     ToolContext,
@@ -47,6 +48,7 @@ from dsh_time.folds import visible_message
 from dsh_time.log import LOG_NAME, scan
 from dsh_time.models.scripted import ScriptedModel, call, say
 from dsh_time.plugin_host import PluginHost
+from dsh_time.recorder import AgentEvent
 
 from .kit import START_MS, Clock, logged, make_harness, payloads, plugin_host, source_of, types
 
@@ -456,6 +458,27 @@ async def test_a_log_that_was_damaged_meanwhile_gives_no_new_plugin_half_of_it(t
                 await agent.prompt("Again")
         host.disable("a")
         assert (await agent.prompt("Without it")).text == "2"
+
+
+async def test_an_answer_is_logged_before_a_new_plugin_can_break_the_next_step(tmp_path: Path) -> None:
+    host = plugin_host({"a": having("a", Counts)}, enable=[])
+    log = tmp_path / "one" / LOG_NAME
+
+    def listen(event: AgentEvent) -> None:
+        if isinstance(event, TextDelta):
+            agent.steer("And?")
+            host.enable("a")
+            log.write_bytes(log.read_bytes().replace(b'"text":"Hi"', b'"text":"Ho"'))
+
+    async with make_harness(tmp_path, say("said"), say("never"), plugins=host) as harness:
+        agent = harness.create("one")
+        agent.subscribe(listen)
+        with pytest.raises(DamagedLog):
+            await agent.prompt("Hi")
+    log.write_bytes(log.read_bytes().replace(b'"text":"Ho"', b'"text":"Hi"'))
+    (answer,) = payloads(tmp_path / "one", AssistantMessage)
+    assert answer.message.text == "said"
+    assert types(tmp_path / "one")[-2:] == ["assistant/message", "step/end"]
 
 
 # Folds that fail
