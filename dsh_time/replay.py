@@ -31,9 +31,14 @@ def rebuild_request(directory: Path, turn: int, step: int) -> ModelRequest:
 
 
 def newest_turn(directory: Path) -> int:
-    """Return the number of the newest turn, 0 when there is none. Raises LogError."""
+    """Return the number of the newest turn, 0 when there is none.
+
+    Raises LogError, also when the log is damaged anywhere: a newer turn may stand behind the damage.
+    """
     states = FoldSet(directory, host_folds=(Turns,))
-    scan(directory, on_record=states.apply_record)
+    verdict = scan(directory, on_record=states.apply_record)
+    if verdict.state == "damaged":
+        raise _damage(verdict)
     return states.state(Turns).turn
 
 

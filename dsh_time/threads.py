@@ -17,6 +17,9 @@ from .errors import text_of
 
 T = TypeVar("T")
 
+#: Tells the event loop of a job's outcome; what a job returns.
+_Tell = Callable[[], None]
+
 #: Threads that are kept without work. More are started when more is to be done at once.
 _KEPT: Final = 32
 
@@ -64,8 +67,8 @@ class _Outcomes:
     """
 
     loop: asyncio.AbstractEventLoop
-    _untaken: deque[Callable[[], None]] = field(factory=deque)
-    _woken: bool = False
+    _untaken: deque[Callable[[], None]] = field(factory=deque, init=False)
+    _woken: bool = field(default=False, init=False)
 
     def tell(self, settle: Callable[[], None]) -> None:
         """Let the loop call `settle` soon."""
@@ -84,19 +87,17 @@ class _Outcomes:
             self._untaken.popleft()()
 
 
-_Tell = Callable[[], None]
-
-
 @define
 class _Threads:
     """Threads that take jobs from one queue: one that is awake need not be woken for the next job."""
 
-    _jobs: SimpleQueue[Callable[[], _Tell]] = field(factory=SimpleQueue)
-    #: An entry for each thread that comes back to the queue and that no job there counts on.
-    _free: list[None] = field(factory=list)
+    _jobs: SimpleQueue[Callable[[], _Tell]] = field(factory=SimpleQueue, init=False)
+    #: An entry for each thread that comes back to the queue and that no job there counts on. A list, since its
+    #: `append` and `pop` need no lock.
+    _free: list[None] = field(factory=list, init=False)
 
     def put(self, job: Callable[[], _Tell]) -> None:
-        """Have a job done. Each job in the queue has one thread that it can count on, though another may be quicker."""
+        """Have a job done. It can count on one thread for itself, though another may be quicker to take it."""
         try:
             self._free.pop()
         except IndexError:

@@ -10,9 +10,8 @@ from report import Answer, Bar, Plot, Table, figure, percentile, short
 #: Seconds between two turns of a session: none, and so many that each starts about one turn a second.
 _PAUSES = {"turn after turn": 0, "a turn a second": 0.6}
 
-
-#: Syncs, and what the tool is. With syncs, threads are needed anyway.
 _TOOLS = {"async": "async tool", "function": "plain function"}
+#: Whether syncs are real, and what the tool is. Real syncs need threads anyway.
 _CASES = (("nosync", "async"), ("nosync", "function"), ("sync", "function"))
 
 

@@ -11,9 +11,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
-#: A message's `source`: who put it there. Flat and without floats, because JSON writers turn NaN into null silently.
+#: A value in a message's `source`, which says who put it there. No floats: JSON writers turn NaN into null silently.
 Scalar = str | int | bool | None
-Source = Mapping[str, Scalar]
 
 #: Codes of `ToolResult.error` that stand in for a result nobody has. The first real result replaces one of these.
 TOOL_NOT_STARTED: Final = "TOOL_NOT_STARTED"

@@ -29,6 +29,7 @@ from dsh_hookspecs import (
 )
 from dsh_hookspecs._events import TextBlock
 from dsh_time.agent import Agent
+from dsh_time.cli.exit_codes import ExitCode
 from dsh_time.cli.show import safe_json
 from dsh_time.cli.transcript import stamp, text_lines
 from dsh_time.log import Draft, Log, read_header
@@ -375,6 +376,17 @@ def test_a_request_is_printed_with_the_bytes_that_were_sent(home: Home) -> None:
 def test_without_a_turn_the_newest_is_meant(home: Home) -> None:
     model = home.make("one", "Hi", "Again", answers=(say("a"), say("b")))
     assert home.run("request", "one").stdout_bytes == model.requests[-1].encoded
+
+
+def test_damage_hides_which_turn_is_the_newest(home: Home) -> None:
+    """An older turn's request is not passed off as the newest; it is still there for who asks for it."""
+    model = home.make("one", "First", "Second", answers=(say("a"), say("b")))
+    log = home.log("one")
+    log.write_bytes(log.read_bytes().replace(b'"data":{"turn":2}', b'"data":{"turn":7}'))
+    result = home.run("request", "one")
+    assert result.exit_code == ExitCode.DAMAGED
+    assert "dsh-time salvage one" in result.output
+    assert home.run("request", "one", "--turn", "1").stdout_bytes == model.requests[0].encoded
 
 
 def test_a_session_without_a_turn_has_no_request(home: Home) -> None:

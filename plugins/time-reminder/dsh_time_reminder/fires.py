@@ -133,7 +133,7 @@ def _last_match(cron: Cron, wall: datetime) -> datetime | None:
 
 
 def import_croniter() -> Any:
-    """Return croniter's class. The first time takes some 20 ms, so the plugin does that before a step has to wait."""
+    """Return croniter's class. The first call in a process takes some 20 ms."""
     from croniter import croniter  # type: ignore[import-untyped]  # it ships no types
 
     return croniter

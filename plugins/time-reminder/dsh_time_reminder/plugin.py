@@ -96,7 +96,7 @@ class TimeReminder:
     def register_tools(self) -> list[Tool]:
         """Give `time_mode` and `time_counter`. Neither runs beside another call."""
         if self.default_mode == "cron":
-            import_croniter()
+            import_croniter()  # while the plugin is loaded: in the first step it would make a slow hook
         mode = (
             "Tells the current time and this session's time mode: when a time reading is added to the conversation "
             "on its own. Sets the mode when one is given."
